@@ -108,7 +108,7 @@ def _fit_ours(X, y, tol):
 def _fit_theirs(X, y, tol):
     from dask_ml.linear_model import LogisticRegression
 
-    model = LogisticRegression(solver="lbfgs", C=1.0, tol=tol, max_iter=1000).fit(X, y)
+    model = LogisticRegression(solver="scipy-lbfgs", C=1.0, tol=tol, max_iter=1000).fit(X, y)
     return np.append(model.coef_, model.intercept_)
 
 

@@ -125,7 +125,7 @@ class EarlyStopping(Callback):
     >>> X, y = majorant.datasets.load("ecoli")
     >>> train = np.arange(len(y)) % 3 > 0
     >>> stopping = majorant.EarlyStopping(X[~train], y[~train], patience=2)
-    >>> model = majorant.LogisticRegression(C=1e6, solver="lbfgs", callbacks=[stopping]).fit(X[train], y[train])
+    >>> model = majorant.LogisticRegression(C=1e6, solver="scipy-lbfgs", callbacks=[stopping]).fit(X[train], y[train])
     >>> model.result_.outcome.value
     'stopped'
     """

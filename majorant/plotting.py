@@ -45,7 +45,7 @@ STYLES: dict[str, tuple[str, Any]] = {
     "proximal": (SKY, "-"),
     "sbm": (VERMILION, "-"),
     "bbm": (GREEN, (0, (6, 2))),
-    "lbfgs": (BLACK, (0, (1, 1))),
+    "scipy-lbfgs": (BLACK, (0, (1, 1))),
     "sgd": (ORANGE, (0, (4, 2))),
     "asgd": (PURPLE, (0, (3, 1, 1, 1))),
     "sgd tuned": (GREY, (0, (4, 2))),

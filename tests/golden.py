@@ -163,7 +163,7 @@ SETTINGS: dict[str, tuple[Callable[[], tuple[Any, Any]], dict[str, Any]]] = {
     "sbm": (lambda: rows(400, 5, 3), {"solver": "sbm", "penalize_intercept": True, "max_iter": 3}),
     "sbm-lowrank": (lambda: rows(400, 40), {"solver": "sbm-lowrank", "penalize_intercept": True, "max_iter": 3}),
     "proximal": (lambda: rows(2000, 20, 3), {"solver": "proximal", "max_iter": 4}),
-    "lbfgs": (ROWS["sparse, 6 classes"], {"solver": "lbfgs"}),
+    "lbfgs": (ROWS["sparse, 6 classes"], {"solver": "scipy-lbfgs"}),
     "newton": (ecoli, {"solver": "newton"}),
     "sgd": (lambda: rows(100, 3), {"solver": "sgd", "max_iter": 3}),
 }

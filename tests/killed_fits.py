@@ -51,7 +51,7 @@ PROBLEMS = {
     "auto, dense": (LogisticRegression, {"tol": 1e-12}, dense),
     "auto, sparse classes": (LogisticRegression, {}, sparse_classes),
     "bbm": (LogisticRegression, {"solver": "bbm", "tol": 1e-12}, dense),
-    "lbfgs": (LogisticRegression, {"solver": "lbfgs", "tol": 1e-12}, dense),
+    "lbfgs": (LogisticRegression, {"solver": "scipy-lbfgs", "tol": 1e-12}, dense),
     "proximal": (LogisticRegression, {"solver": "proximal"}, dense),
     "sbm": (LogisticRegression, {"solver": "sbm", "penalize_intercept": True, "max_iter": 8}, dense),
     "sgd": (LogisticRegression, {"solver": "sgd", "max_iter": 8}, lambda: dense(60)),

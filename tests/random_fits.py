@@ -37,7 +37,7 @@ PARTS = ("chunks", "rows", "cv")
 ODD_DATA = ("units", "dependent", "constant")
 PENALTIES = ("even", "some", "mixed", "none")
 LABELS = ("int64", "uint8", "uint64", "bool", "float16", "float32", "str", "object", "category")
-SOLVERS = ("auto", "proximal", "newton", "lbfgs", "bbm")
+SOLVERS = ("auto", "proximal", "newton", "scipy-lbfgs", "bbm")
 PACKAGE = Path(majorant.__file__).parent
 # Solvers that invert d×d matrices at each step are asked for where a user would.
 SMALL = 150

@@ -18,7 +18,7 @@ Y = (X[:, 0] + RNG.logistic(size=80) > 0).astype(int)
 
 
 @pytest.mark.parametrize("patience", [1, 3])
-@pytest.mark.parametrize("solver", ["lbfgs", "newton", "sgd"])
+@pytest.mark.parametrize("solver", ["scipy-lbfgs", "newton", "sgd"])
 def test_patience_runs_out_after_as_many_steps_without_improvement(patience, solver):
     """Labels turned round make every step worse than none."""
     stop = EarlyStopping(X, 1 - Y, patience=patience)
@@ -52,7 +52,7 @@ def callback(row, theta):
 rng = np.random.default_rng(0)
 X = rng.normal(size=(80, 3))
 y = (X[:, 0] + rng.logistic(size=80) > 0).astype(int)
-LogisticRegression(solver="lbfgs", callbacks=[Checkpoint("model.npz", every=0), callback], tol=0.0).fit(X, y)
+LogisticRegression(solver="scipy-lbfgs", callbacks=[Checkpoint("model.npz", every=0), callback], tol=0.0).fit(X, y)
 """
 
 
@@ -65,7 +65,9 @@ def test_a_killed_fit_leaves_its_last_checkpoint(when, tmp_path):
     assert saved.n_iter_ == step
     assert saved.result_.outcome is Outcome.STOPPED
     assert saved.result_.message == f"saved at step {step} of a fit that went on"
-    whole = LogisticRegression(solver="lbfgs", callbacks=[lambda row, theta: row["step"] == step], tol=0.0).fit(X, Y)
+    whole = LogisticRegression(solver="scipy-lbfgs", callbacks=[lambda row, theta: row["step"] == step], tol=0.0).fit(
+        X, Y
+    )
     reached = whole.predict_proba(X)[:, 1]
     # The end of a fit moves a free intercept to its best; a checkpoint holds the step as it was.
     np.testing.assert_allclose(saved.coef_, whole.coef_, rtol=1e-9)
@@ -86,7 +88,7 @@ def test_checkpoints_are_as_far_apart_as_they_are_told(tmp_path, monkeypatch):
         clock[0] += 1.0
         return row["step"] == 7
 
-    Watched(solver="lbfgs", callbacks=[Checkpoint(tmp_path / "model.npz", every=3), tick], tol=0.0).fit(X, Y)
+    Watched(solver="scipy-lbfgs", callbacks=[Checkpoint(tmp_path / "model.npz", every=3), tick], tol=0.0).fit(X, Y)
     assert times == [0.0, 3.0, 6.0, 8.0]  # and at the end
 
 

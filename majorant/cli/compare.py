@@ -45,7 +45,7 @@ def compare(
     target: Target = None,
     out: Annotated[str | None, option("Folder for curves.png and results.json.", "DIR", "--out", "-o")] = None,
     as_json: AsJson = False,
-    solvers: Annotated[str, comparing(f"Of {', '.join(SOLVERS)}.", "NAMES")] = "auto,proximal,sbm,lbfgs,sgd,asgd",
+    solvers: Annotated[str, comparing(f"Of {', '.join(SOLVERS)}.", "NAMES")] = "auto,proximal,sbm,scipy-lbfgs,sgd,asgd",
     passes: Annotated[float, comparing("Passes over the rows in each run.", "N", min=1)] = 10,
     runs: Annotated[int, comparing("Runs of each: random starts and orders.", "N", min=1)] = 3,
     C: Annotated[float | None, comparing("Inverse of the penalty; 1 by default.", "X", "--C")] = None,

@@ -75,7 +75,7 @@ OPTIONS = {
 PHRASES = {
     "pass a dict of weights to partial_fit": "say --class-weight with a weight for each class",
     "pass X_val and y_val": "say --validation with files",
-    "a solver without curvature such as LBFGS": "--solver lbfgs",
+    "a solver without curvature such as LBFGS": "--solver scipy-lbfgs",
     "C was": "--C was",
     "classes need as many people": "need as many people",
     "choose curvature='low-rank' or 'diagonal', or": "choose",

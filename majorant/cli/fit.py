@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from majorant.core.checks import Array
 
 # Solvers that ask for sums over rows alone, which workers can find.
-OF_SUMS = ("auto", "bbm", "newton", "lbfgs")
+OF_SUMS = ("auto", "bbm", "newton", "scipy-lbfgs")
 # Seconds that a scheduler has to answer, and then to name a worker.
 PATIENCE = 5.0
 LOCAL = re.compile(r"local(?::(\d+))?")
@@ -60,7 +60,7 @@ class Model:
 
     C: Annotated[float, fitting("Inverse of the penalty: larger fits closer.", "X", "--C")] = 1.0
     solver: Annotated[str, fitting(f"{either(SOLVERS)}.", "NAME")] = "auto"
-    tol: Annotated[float, fitting("Certified relative suboptimality at which to stop.", "X")] = 1e-8
+    tol: Annotated[float, fitting("Certified relative suboptimality at which to stop.", "X")] = 1e-6
     max_iter: Annotated[int, fitting("Steps; of stochastic solvers, passes.", "N", min=0)] = 1000
     class_weight: Annotated[str | None, fitting("balanced, or such as yes=2,no=1.", "WEIGHTS")] = None
     intercept: Annotated[bool, fitting("Whether there is one.", None, "--intercept/--no-intercept")] = True

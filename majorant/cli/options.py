@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 READING = "Reading the file"
 # As the help lists them: to ask the estimators would load everything, which help must not. A test holds them together.
-SOLVERS = ("auto", "bbm", "sbm", "sbm-lowrank", "proximal", "lbfgs", "newton", "sgd", "asgd")
+SOLVERS = ("auto", "bbm", "sbm", "sbm-lowrank", "proximal", "scipy-lbfgs", "newton", "sgd", "asgd")
 CHAIN_SOLVERS = ("auto", "proximal", "sbm", "bbm", "lbfgs")
 # Old spellings of options, which still work.
 RENAMED = {"choice": {"--out": "--model", "-o": "-m"}, "probe": {"--share": "--test-size"}}

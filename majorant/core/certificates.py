@@ -169,7 +169,7 @@ def by_strong_convexity(F: Objective, at: Point, *, move: bool = True, aim: floa
     move : bool
         False keeps θ as it is, and counts what its intercept loses.
     aim : float
-        A gap that suffices: then the intercept need not be at its best.
+        A gap that suffices: then nothing tighter is looked for where the penalty is not smooth.
     """
     if not F.certifiable:
         point = F.point(at.theta, keep=False)
@@ -198,14 +198,12 @@ def by_strong_convexity(F: Objective, at: Point, *, move: bool = True, aim: floa
         find = _in_double(F, partial(F.model.scores, θ))
         scores = blocks.map(find) if F.keeps_scores_once else Recompute(find)
 
-    # The best intercepts, up to a decrease of the loss that costs the gap a percent at most, or what is aimed at leaves
-    # room for. Residuals are then off by a few times its root, and ∇F by ‖X‖ times as much, beside √(Σ_i g_i²/λ_i).
+    # The best intercepts, up to a decrease of the loss that costs the gap a percent at most. Residuals are then off by
+    # a few times its root, and ∇F by ‖X‖ times as much, beside √(Σ_i g_i²/λ_i).
     enough, sizes = 0.0, F.magnitudes
-    if sizes is not None and sizes.norm > 0 and len(at.gradient):
-        plain = sqrt(2 * F.penalty.excess(at.theta, at.gradient)) if F.penalty.strong else 0.0
-        spare = max(0.05 * PERCENT * plain, 0.25 * (sqrt(max(aim * at.value, 0.0)) - plain))
-        least = F.penalty.least if F.penalty.strong else 0.0
-        enough = spare**2 * least / (sizes.norm**2 * (F.size // sizes.n_columns))
+    if sizes is not None and sizes.norm > 0 and len(at.gradient) and F.penalty.strong:
+        spare = 0.05 * PERCENT * sqrt(2 * F.penalty.excess(at.theta, at.gradient))
+        enough = spare**2 * F.penalty.least / (sizes.norm**2 * (F.size // sizes.n_columns))
     best = profile_intercept(
         model, blocks, scores, F.class_totals, keep=F.keeps_scores, enough=enough, exact=not F.penalty.strong
     )

@@ -38,7 +38,7 @@ from majorant.core.threads import all_finite, norm
 
 SAFETY = 4.0  # by how much more than a metric predicts there may be to gain, usually; and by how much less when again
 OF_STEPS = 1 / 3  # of the price of all steps so far: what a certificate may cost
-SETTLES = 100.0  # tolerances that may be left to gain where Newton's steps lead to the optimum
+SETTLES, NEAR = 100.0, 1e-6  # tolerances that may be left to gain where Newton's steps lead to the optimum, and a limit
 NEGLIGIBLE = 0.1  # tolerances that all steps to come gain where an estimate ends a run; and how little each gains less
 
 
@@ -140,7 +140,7 @@ class Stopping:
         rows = self.share_due(gap, ends=ends)
         if rows:
             # What nothing else certifies is often read in standard errors, of which a tolerance of F says little.
-            aim, settle = 0.0 if ends else tol, 0.0 if F.certifiable else SETTLES * tol
+            aim, settle = 0.0 if ends else tol, 0.0 if F.certifiable else min(SETTLES * tol, NEAR)
             known = self.state.hessian()
             found = certificates.by_self_concordance(F, point, aim=aim, known=known, share=rows, settle=settle)
             self.tight, self._suffices, self._is_hidden = found, found.gap <= aim, isinf(found.decrement)
@@ -184,7 +184,7 @@ class Stopping:
                 before, last = self._values[0] - self._values[1], self._values[1] - self._values[2]
                 predicted = last * last / (before - last) if 0 < last < before else inf
         settles = only and rows == 1 and not F.narrow
-        enough = self._tol * value * (SETTLES if settles else rows)
+        enough = value * (min(SETTLES * self._tol, NEAR) if settles else rows * self._tol)
         if not (SAFETY * predicted <= enough and SAFETY * predicted <= self._at_last_tight):
             return 0.0
         self._at_last_tight = predicted

@@ -91,8 +91,8 @@ def check_device_solver(solver: str) -> None:
     """Refuse solvers that go from row to row, or look into rows."""
     if solver in ROW_BY_ROW:
         raise ValueError(
-            f"solver={solver!r} looks into single rows, which a device is slow at: use 'auto', 'newton' or 'lbfgs', or "
-            "give X as an array"
+            f"solver={solver!r} looks into single rows, which a device is slow at: use 'auto', 'newton' or "
+            "'scipy-lbfgs', or give X as an array"
         )
 
 

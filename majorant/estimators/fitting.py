@@ -54,15 +54,15 @@ MAKERS: dict[str, Callable[..., Solver[Any]]] = {
     "sbm": lambda warm, **rows: StochasticMajorization(restart=True, **rows),
     "sbm-lowrank": lambda warm, **rows: LowRankStochasticMajorization(restart=True, **rows),
     "proximal": lambda warm, **rows: ProximalMajorization(warm_start=warm, **rows),
-    "lbfgs": lambda **rows: LBFGS(),
+    "scipy-lbfgs": lambda **rows: LBFGS(),
     "newton": lambda **rows: Newton(),
 }
 SOLVERS = (*MAKERS, *TUNED)
 # Those that visit rows one after the other, and do not read with others.
 ONE_AFTER_THE_OTHER = ("proximal", "sbm", "sbm-lowrank", *TUNED)
-# scikit-learn's solvers differ in how they get to the same optimum: only the one that asks for the Hessian gets it,
-# since the others are chosen where a Hessian would not fit.
-ALIASES = {"newton-cholesky": "newton", "newton-cg": "auto", "liblinear": "auto", "sag": "auto", "saga": "auto"}
+# scikit-learn's solvers differ in how they get to the same optimum, which is found by whatever is fastest here. Those
+# who ask for the Hessian get it, since the others are chosen where it would not fit.
+ALIASES = dict.fromkeys(("lbfgs", "newton-cg", "sag", "saga", "liblinear"), "auto") | {"newton-cholesky": "newton"}
 ACCEPTED = (*SOLVERS, *ALIASES)
 
 
@@ -272,9 +272,13 @@ def publish(estimator: Any, fitted: Fitted) -> None:
 
 
 def is_unwanted(result: Result, tolerated: float) -> bool:
-    """Return whether a fit is not what was asked for: it ended early, or could get no further at a larger gap."""
-    if result.outcome is Outcome.STALLED:
-        return not result.gap <= max(tolerated, ROUNDING)
+    """Return whether a fit is not what was asked for: it ended early, or could get no further at a larger gap.
+
+    A limit of steps that was copied from elsewhere is no reason to warn of a fit that is certified to be good.
+    """
+    if result.outcome in (Outcome.STALLED, Outcome.STEP_LIMIT):
+        enough = STUCK if result.outcome is Outcome.STEP_LIMIT else ROUNDING
+        return not result.gap <= max(tolerated, enough)
     return result.outcome in UNWANTED
 
 

@@ -56,7 +56,7 @@ from majorant.linear.classifier import joined_params, split_params
 from majorant.linear.logistic import LogisticRegression
 from majorant.linear.multinomial import LatentMultinomial
 
-SOLVERS = ("auto", "bbm", "lbfgs", "newton", "proximal", "sbm", "sbm-lowrank")
+SOLVERS = ("auto", "bbm", "scipy-lbfgs", "newton", "proximal", "sbm", "sbm-lowrank")
 # Settings that a logistic regression without hidden states takes as they are.
 SHARED = (
     "C",
@@ -140,8 +140,8 @@ class LatentLogisticRegression(CallbackSupportMixin, ClassifierMixin, Estimator)
     n_init : int
         Starts. A warm start is one.
     solver : str
-        "auto" (quasi-Newton steps scaled by the curvature of log Z), "bbm" (the bound), "lbfgs", "newton" (with the
-        Hessian of log Z, which is positive), "proximal", "sbm", "sbm-lowrank".
+        "auto" (quasi-Newton steps scaled by the curvature of log Z), "bbm" (the bound), "newton" (with the Hessian of
+        log Z, which is positive), "scipy-lbfgs", "proximal", "sbm", "sbm-lowrank".
     tol : float
         Starts are left when the gradient, in the metric of the curvature, promises to gain less than this share of the
         objective; the best goes on as far as double precision allows, nearly.

@@ -180,15 +180,17 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
     class_weight : dict, "balanced" or None
         As in scikit-learn.
     solver : str
-        "auto" (quasi-Newton steps scaled by a curvature that suits the size), "bbm", "newton", "lbfgs", "proximal" (one
-        streaming pass, then finishing steps), or, for comparison, "sbm", "sbm-lowrank", "sgd", "asgd". scikit-learn's
-        names are accepted: "newton-cholesky" is "newton"; "newton-cg", "sag", "saga" and "liblinear" are "auto", which
-        finds the optimum of theirs. That of "liblinear" is another one, here as there: its intercept is penalised (see
-        ``intercept_scaling``), and it takes two classes only. "sgd" and "asgd" take steps on the columns of sparse rows
-        as they are, like scikit-learn's ``SGDClassifier``: where their means are far from zero scale them first (every
-        other solver, and these on dense rows, measures such columns from their means).
+        "auto" (whatever is fastest for data of this size), "bbm", "newton", "proximal" (one streaming pass, then
+        finishing steps), or, for comparison, "scipy-lbfgs", "sbm", "sbm-lowrank", "sgd", "asgd". scikit-learn's names
+        are accepted: "lbfgs", "newton-cg", "sag", "saga" and "liblinear" are "auto", which finds the optimum of theirs,
+        and "newton-cholesky" is "newton". That of "liblinear" is another one, here as there: its intercept is penalised
+        (see ``intercept_scaling``), and it takes two classes only. "sgd" and "asgd" take steps on the columns of sparse
+        rows as they are, like scikit-learn's ``SGDClassifier``: where their means are far from zero scale them first
+        (every other solver, and these on dense rows, measures such columns from their means).
     tol : float
-        Certified relative suboptimality at which to stop: (F − F*)/F ≤ tol.
+        Certified relative suboptimality at which to stop: (F − F*)/F ≤ tol. At 1e-6 three digits of every probability
+        stand, and no prediction changed in thirteen data sets. Where maximum likelihood ends (``C=np.inf``) estimates
+        are within 1e-6 standard errors, whatever ``tol`` is.
     max_iter : int
         Steps; for the stochastic solvers, passes over the data.
     warm_start : bool
@@ -239,7 +241,7 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
     >>> import majorant
     >>> X, y = majorant.datasets.load("ecoli")
     >>> model = majorant.LogisticRegression().fit(X[:, :-1], y)
-    >>> model.gap_ <= 1e-8, round(model.score(X[:, :-1], y), 2)
+    >>> model.gap_ <= 1e-6, round(model.score(X[:, :-1], y), 2)
     (True, 0.83)
     """
 
@@ -253,7 +255,7 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
         penalize_intercept: bool = False,
         class_weight: Any = None,
         solver: str = "auto",
-        tol: float = 1e-8,
+        tol: float = 1e-6,
         max_iter: int = 1000,
         warm_start: bool = False,
         shuffle: bool = True,

@@ -35,6 +35,9 @@ from majorant.sources.base import Chunk, Piece, Source
 
 # Settings of its own; all others are those of the fits.
 OWN = ("Cs", "l1_ratios", "cv", "scoring", "refit", "use_legacy_attributes", "callbacks")
+# Fits of folds are compared at so many times the certified gap of the fit of all rows, and at no more than this one:
+# accuracies are then the same to a few rows of a thousand.
+LOOSER, RANKS = 100.0, 1e-4
 # What is learnt here, and not taken over from the fit of all rows.
 LEARNT = ("n_iter_", "classes_", "n_features_in_", "feature_names_in_")
 # What a model needs to know of its fit to say how sure it is.
@@ -204,8 +207,10 @@ class LogisticRegressionCV(CallbackSupportMixin, LinearClassifier):  # type: ign
         them by default before 1.10.
     callbacks : list, optional
         Those of :class:`LogisticRegression`, for the fit of all rows; the fits of the folds go without.
-    fit_intercept, penalize_intercept, class_weight, solver, tol, max_iter, shuffle, random_state, feature_penalty
+    fit_intercept, penalize_intercept, class_weight, solver, max_iter, shuffle, random_state, feature_penalty
         As in :class:`LogisticRegression`, for every fit.
+    tol : float
+        Certified relative suboptimality of the fit of all rows; those of folds stop at 100 times that, or 1e-4.
     n_jobs, verbose
         Threads, which share the folds, and how much is said, as in :class:`LogisticRegression`.
     penalty, dual, intercept_scaling, multi_class
@@ -260,7 +265,7 @@ class LogisticRegressionCV(CallbackSupportMixin, LinearClassifier):  # type: ign
         penalize_intercept: bool = False,
         class_weight: Any = None,
         solver: str = "auto",
-        tol: float = 1e-8,
+        tol: float = 1e-6,
         max_iter: int = 1000,
         shuffle: bool = True,
         random_state: Any = None,
@@ -366,6 +371,8 @@ class LogisticRegressionCV(CallbackSupportMixin, LinearClassifier):  # type: ign
         weight = reader._weights(sample_weight, y, y)
 
         settings = {**self._settings(), "class_weight": None}  # the weights of the rows have it in them
+        if self.refit:  # else their mean is the model
+            settings["tol"] = max(self.tol, min(LOOSER * self.tol, RANKS))
         scorer = informed(scorer, classes)
         folds = []
         for train, test in check_cv(self.cv, y, classifier=True).split(X, y, **routed.splitter.split):

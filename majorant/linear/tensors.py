@@ -291,4 +291,6 @@ def _grounded(products: Any) -> Any:
 
 
 def _no_bound(scores: Any) -> Any:
-    raise TypeError("the bound is not found on tensors: use solver='auto', 'newton' or 'lbfgs', or give X as an array")
+    raise TypeError(
+        "the bound is not found on tensors: use solver='auto', 'newton' or 'scipy-lbfgs', or give X as an array"
+    )

@@ -50,7 +50,7 @@ def test_the_model_is_that_of_the_estimator(folder):
     loaded = majorant.LogisticRegression.load("m.npz")
     np.testing.assert_allclose(loaded.coef_, direct.coef_, atol=1e-6)
     assert loaded.predict(X).tolist() == direct.predict(X).tolist()
-    assert loaded.gap_ <= 1e-8
+    assert loaded.gap_ <= 1e-6
 
 
 def test_svmlight_and_npz(folder):
@@ -107,7 +107,7 @@ def test_held_out_rows_are_not_trained_on(folder):
     first = json.loads(call(*settings, "--seed", "3"))
     assert first["rows"] + first["test"]["rows"] == 120
     assert 25 <= first["test"]["rows"] <= 30
-    assert first["gap"] <= 1e-8
+    assert first["gap"] <= 1e-6
     again, other = (json.loads(call(*settings, "--seed", seed)) for seed in (3, 4))
     assert first["test"] == again["test"] != other["test"]
 
@@ -302,11 +302,13 @@ def test_named_classes_save_the_first_pass(folder):
 
 
 def test_compare_on_ecoli(folder):
-    said = call("compare", "ecoli", "--solvers", "proximal,bbm,lbfgs,sgd", "--passes", "2", "--runs", "2", "--out", "c")
+    said = call(
+        "compare", "ecoli", "--solvers", "proximal,bbm,scipy-lbfgs,sgd", "--passes", "2", "--runs", "2", "--out", "c"
+    )
     rows = {line.split()[0]: line.split() for line in said.splitlines() if line}
-    assert float(rows["proximal"][6]) < 1e-3 < float(rows["lbfgs"][6])
+    assert float(rows["proximal"][6]) < 1e-3 < float(rows["scipy-lbfgs"][6])
     assert "Tuning, not counted above" in said
-    assert "default: auto,proximal,sbm,lbfgs,sgd,asgd" in " ".join(call("compare", "--help").split())
+    assert "default: auto,proximal,sbm,scipy-lbfgs,sgd,asgd" in " ".join(call("compare", "--help").split())
     results = json.loads((folder / "c" / "results.json").read_text())
     assert len(results["runs"]) == 8
     assert results["summary"][3]["tuning"]["settings"] > 50
@@ -316,7 +318,7 @@ def test_compare_on_ecoli(folder):
 
 def test_no_run_is_longer_than_asked_for(folder):
     """A step of bbm takes two passes and a look back of proximal one more, so these end before."""
-    names = "proximal,sbm,lbfgs,bbm"
+    names = "proximal,sbm,scipy-lbfgs,bbm"
     answer = json.loads(call("compare", "ecoli", "--solvers", names, "--passes", "3", "--runs", "1", "--json"))
     assert all(2 <= row["passes"] <= 3 + 1e-9 for row in answer["solvers"])
 
@@ -340,10 +342,10 @@ def test_a_solver_that_cannot_run_is_told_of(folder):
     }
     data = write(folder / "t.csv", wide)
     said = call(
-        "compare", data, "--target", "y", "--solvers", "sbm,lbfgs", "--ridge", "0", "--passes", "2", "--runs", "1"
+        "compare", data, "--target", "y", "--solvers", "sbm,scipy-lbfgs", "--ridge", "0", "--passes", "2", "--runs", "1"
     )
     assert "sbm did not run" in said
-    assert "lbfgs" in said
+    assert "scipy-lbfgs" in said
     assert "no solver ran" in call("compare", data, "--target", "y", "--solvers", "sbm", "--ridge", "0", code=1)
     assert "--solvers must be of" in call("compare", data, "--target", "y", "--solvers", "adam", code=2)
     assert "either" in call("compare", data, "--target", "y", "--C", "1", "--ridge", "1", code=2)

@@ -119,7 +119,7 @@ def test_rounds_and_steps_of_a_chain_go_on(tmp_path):
 
 
 @pytest.mark.usefixtures("untuned")
-@pytest.mark.parametrize("solver", ["auto", "lbfgs", "proximal", "sgd"])
+@pytest.mark.parametrize("solver", ["auto", "scipy-lbfgs", "proximal", "sgd"])
 def test_sources_go_on_from_every_step(solver, tmp_path):
     make = lambda **more: LogisticRegression(solver=solver, **SETTINGS.get(solver, {}), **more)  # noqa: E731
     assert_goes_on_from_every_step(make, (Chunks(chunks),), tmp_path)
@@ -179,13 +179,13 @@ def test_fits_survive_being_killed(tmp_path):
 
 def test_a_fit_that_is_interrupted_again_and_again_goes_on(tmp_path):
     path, resume = tmp_path / "checkpoint.npz", {}
-    whole = LogisticRegression(solver="lbfgs", tol=1e-12).fit(X, Y)
+    whole = LogisticRegression(solver="scipy-lbfgs", tol=1e-12).fit(X, Y)
     for step in range(whole.n_iter_[0] + 1):
         callbacks = [Checkpoint(path, every=0), interrupt_at(step)]
         with pytest.raises(Interrupted):
-            LogisticRegression(solver="lbfgs", tol=1e-12, callbacks=callbacks).fit(X, Y, **resume)
+            LogisticRegression(solver="scipy-lbfgs", tol=1e-12, callbacks=callbacks).fit(X, Y, **resume)
         resume = {"resume_from": path}
-    assert_same(LogisticRegression(solver="lbfgs", tol=1e-12).fit(X, Y, **resume), whole)
+    assert_same(LogisticRegression(solver="scipy-lbfgs", tol=1e-12).fit(X, Y, **resume), whole)
 
 
 # --- what a checkpoint is besides -------------------------------------------------------------------------
@@ -226,7 +226,7 @@ def test_one_that_is_finished_is_the_answer_and_goes_on_if_more_is_asked_for(tmp
 def test_early_stopping_remembers(tmp_path):
     path, validation = tmp_path / "checkpoint.npz", dense(50, 6, 9)
     make = lambda *more: LogisticRegression(  # noqa: E731
-        C=100.0, solver="lbfgs", callbacks=[EarlyStopping(*validation, patience=3), *more], tol=0.0
+        C=100.0, solver="scipy-lbfgs", callbacks=[EarlyStopping(*validation, patience=3), *more], tol=0.0
     )
     whole = make().fit(X, Y)
     assert whole.result_.message.startswith("stopped after")
@@ -251,8 +251,8 @@ def test_a_long_run_of_scipy_starts_afresh_and_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr("majorant.core.solver.MOST_TOLD", 20)
     path = tmp_path / "checkpoint.npz"
     with pytest.raises(Interrupted):
-        LogisticRegression(solver="lbfgs", callbacks=[Checkpoint(path, every=0), interrupt_at(4)]).fit(X, Y)
-    model = LogisticRegression(solver="lbfgs").fit(X, Y, resume_from=path)
+        LogisticRegression(solver="scipy-lbfgs", callbacks=[Checkpoint(path, every=0), interrupt_at(4)]).fit(X, Y)
+    model = LogisticRegression(solver="scipy-lbfgs").fit(X, Y, resume_from=path)
     assert "started afresh" in str(model.result_)
     np.testing.assert_allclose(model.coef_, LogisticRegression(tol=1e-12).fit(X, Y).coef_, rtol=1e-3, atol=1e-4)
     assert model.result_.converged

@@ -307,14 +307,14 @@ def test_gaps_are_those_of_published_coefficients_in_single_precision(seed):
     X = (X + r.choice([0, 0, 1, 30, 1000.0]) * r.normal(size=p)).astype(np.float32)
     y = np.argmax(X @ r.normal(size=(p, n)) * 5, axis=1)
     y[:n] = np.arange(n)
-    C, solver, constant = 10 ** r.uniform(0, 10), str(r.choice(["auto", "lbfgs", "newton"])), bool(r.integers(2))
+    C, solver, constant = 10 ** r.uniform(0, 10), str(r.choice(["auto", "scipy-lbfgs", "newton"])), bool(r.integers(2))
     model = LogisticRegression(C=C, solver=solver, fit_intercept=constant, tol=1e-8).fit(X, y)
     theta = np.column_stack([model.coef_, model.intercept_] if constant else [model.coef_]).astype(np.float64).ravel()
     ridge = np.tile([1 / C] * p + [0.0] * constant, n)
     truth = Truth(Objective(Multinomial(n), Labelled(X.astype(np.float64), y, constant=constant), ridge=ridge))
     value = truth.value(theta)
     excess = float((value - truth.value(truth.optimum(theta))) / value)
-    assert excess <= model.gap_ < 1e-8
+    assert excess <= model.gap_ < 1e-6
     assert f"certified to be within {model.gap_:.1e} of the optimum" in str(model.result_)
 
 

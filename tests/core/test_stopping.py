@@ -12,7 +12,7 @@ import pytest
 from majorant import Binary, Labelled, Objective
 from majorant.core.preconditioners import FREE, ROWS_PER_PARAMETER, Prices
 from majorant.core.solver import State
-from majorant.core.stopping import OF_STEPS, SAFETY, SETTLES, Stopping
+from majorant.core.stopping import NEAR, OF_STEPS, SAFETY, SETTLES, Stopping
 from majorant.objective import Point
 
 TOL = 1e-6
@@ -99,7 +99,7 @@ def test_a_run_that_begins_at_the_optimum_ends_there():
 def test_without_a_penalty_the_first_is_computed_whatever_it_costs():
     F = objective(0.0)
     made = stopping(F)
-    assert due(made, F, 0.9 * SETTLES * TOL / SAFETY) == 1  # Newton's steps will lead to the optimum
+    assert due(made, F, 0.9 * min(SETTLES * TOL, NEAR) / SAFETY) == 1  # Newton's steps will lead to the optimum
     assert due(made, F, 0.0) == 0
     assert due(made, F, 0.0, ends=True) == 1
 
@@ -135,7 +135,9 @@ def test_two_predictions_in_a_row_end_a_run():
         made.point = Point(made.given.theta, 1.0, np.ones(1))
         return made, made.is_estimated()
 
-    on_a_device = SimpleNamespace(blocks=SimpleNamespace(estimates=True), size=2_001)
+    on_a_device = SimpleNamespace(
+        blocks=SimpleNamespace(estimates=True), size=2_001, penalty=SimpleNamespace(smooth=True, strong=True)
+    )
     made, ends = judge(1e-9)
     assert not ends
     assert judge(5e-10, made)[1]

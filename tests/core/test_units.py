@@ -51,7 +51,7 @@ def test_a_constant_column_without_a_penalty_changes_nothing(constant, t, n):
         np.testing.assert_allclose(model.trace_["objective"][-1], least.trace_["objective"][-1], rtol=1e-6)
 
 
-@pytest.mark.parametrize("solver", ["auto", "newton", "bbm", "lbfgs"])
+@pytest.mark.parametrize("solver", ["auto", "newton", "bbm", "scipy-lbfgs"])
 @pytest.mark.parametrize("settings", [dict(penalty=None), dict(C=1.0, feature_penalty=[1, 1, 1, 1, 0])])
 def test_every_solver_learns_beside_a_constant_sparse_column(solver, settings):
     X, y = counts_and_a_constant(7.3, 3_000, 3)
@@ -94,7 +94,7 @@ def test_a_column_that_is_constant_where_rows_have_weight():
 # --- flat directions ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("solver", ["auto", "newton", "lbfgs", "bbm"])
+@pytest.mark.parametrize("solver", ["auto", "newton", "scipy-lbfgs", "bbm"])
 @pytest.mark.parametrize("unit", [1e3, 1e7, 1e9, 1e12])
 def test_columns_that_are_the_same_in_other_units_are_undetermined(solver, unit):
     r = np.random.default_rng(0)
@@ -142,7 +142,7 @@ def test_a_gradient_that_is_small_in_units_of_its_largest_column_is_no_optimum()
     X, y, _ = choices_in_units(s)
     labels = y.reshape(70, 3)[:, 0].astype(int)
     with pytest.warns(ConvergenceWarning):
-        far = LogisticRegression(C=np.inf, solver="lbfgs").fit(X[::3], labels)
+        far = LogisticRegression(C=np.inf, solver="scipy-lbfgs").fit(X[::3], labels)
     assert far.result_.outcome is not Outcome.CONVERGED
 
 
@@ -156,7 +156,7 @@ def test_solvers_of_choice_models_agree_in_all_units(solver, s):
     np.testing.assert_allclose(model.coef_ * s, exact.coef_, atol=1e-4)
 
 
-@pytest.mark.parametrize("solver", ["auto", "newton", "lbfgs", "bbm"])
+@pytest.mark.parametrize("solver", ["auto", "newton", "scipy-lbfgs", "bbm"])
 def test_a_small_gradient_is_no_optimum_where_the_hessian_sees_nothing(solver):
     r = np.random.default_rng(0)
     X = r.normal(size=(40, 2))

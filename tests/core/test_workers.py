@@ -43,7 +43,7 @@ def test_a_pool_of_processes_fits_sources(pool, classes, sparse, weighted):
     assert_same(ours, in_memory(classes, sparse, weighted), atol=2e-6)
 
 
-@pytest.mark.parametrize("solver", ["auto", "bbm", "newton", "lbfgs"])
+@pytest.mark.parametrize("solver", ["auto", "bbm", "newton", "scipy-lbfgs"])
 def test_a_pool_fits_rows_that_are_in_memory_here(pool, solver):
     X, y = make_rows()
     ours = LogisticRegression(tol=1e-10, solver=solver).fit(X, y, executor=pool)

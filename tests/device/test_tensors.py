@@ -66,7 +66,7 @@ def test_columns_far_from_zero_are_measured_from_their_means(device, kind, class
     model = LogisticRegression().fit(X.to(device), y)
     reference = LogisticRegression(tol=1e-12).fit(X.double().numpy(), y)
     assert model.result_.converged
-    assert model.gap_ <= 1e-8
+    assert model.gap_ <= 1e-6
     assert distance(model.coef_, reference.coef_) < 1e-3
     scores = model.decision_function(X.to(device)).cpu().numpy()
     assert distance(scores, reference.decision_function(X.double().numpy())) < 1e-3

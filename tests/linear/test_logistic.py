@@ -68,7 +68,7 @@ def test_coefficients_agree_with_newton_cholesky(three, binary, intercept, class
     assert (ours.predict(X) == theirs.predict(X)).all()
 
 
-@pytest.mark.parametrize("solver", ["auto", "bbm", "newton", "lbfgs", "proximal"])
+@pytest.mark.parametrize("solver", ["auto", "bbm", "newton", "scipy-lbfgs", "proximal"])
 @pytest.mark.parametrize("sparse", [False, True])
 def test_every_solver_certifies_the_same_optimum(three, solver, sparse):
     X, y = three
@@ -96,7 +96,7 @@ def test_no_penalty_has_a_certificate(three):
     model = LogisticRegression(C=np.inf).fit(X, y)
     theirs = sklearn.linear_model.LogisticRegression(C=np.inf, solver="newton-cholesky", tol=1e-10).fit(X, y)
     np.testing.assert_allclose(model.coef_, theirs.coef_, atol=1e-3)
-    assert model.gap_ <= 1e-8
+    assert model.gap_ <= 1e-6
     assert (np.abs(model.coef_ - theirs.coef_) <= model.coef_error_ + 1e-5).all()
     assert "a unique maximum-likelihood estimate exists (proved)" in str(model.result_)
 
@@ -128,7 +128,7 @@ def test_the_gap_is_never_below_the_truth(three, binary):
     X, y = two(three) if binary else three
     best = LogisticRegression(tol=1e-13).fit(X, y).trace_["objective"][-1]
     for steps in range(6):
-        model = LogisticRegression(solver="lbfgs", max_iter=steps).fit(X, y)
+        model = LogisticRegression(solver="scipy-lbfgs", max_iter=steps).fit(X, y)
         reached = objective_of(model, X, y)
         assert model.gap_ >= (reached - best) / reached - 1e-12
         assert 0 <= model.gap_ <= 1
@@ -178,10 +178,19 @@ def test_float32_never_crashes(shift):
 def test_stopping_early_is_said_with_how_far(three):
     X, y = three
     with pytest.warns(ConvergenceWarning, match=r"limit of 2 steps; the certificate says nothing yet"):
-        LogisticRegression(max_iter=2, solver="lbfgs").fit(X, y)
+        LogisticRegression(max_iter=2, solver="scipy-lbfgs").fit(X, y)
     with pytest.warns(ConvergenceWarning, match=r"limit of \d+ steps; certified to be within .* of the optimum"):
-        model = LogisticRegression(max_iter=3, solver="newton", tol=1e-15).fit(X, y)
+        model = LogisticRegression(max_iter=2, solver="newton", tol=1e-15).fit(X, y)
     assert not model.result_.converged
+    assert model.gap_ > 1e-4
+
+
+def test_a_limit_of_steps_is_no_warning_where_a_fit_is_certified_to_be_good(three):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = LogisticRegression(max_iter=9, solver="scipy-lbfgs").fit(*three)
+    assert model.result_.outcome.value == "step limit"
+    assert model.tol < model.gap_ <= 1e-4
 
 
 def test_separable_data_without_a_penalty_are_reported():
@@ -381,16 +390,16 @@ def test_life_among_estimators(three):
     assert not hasattr(clone(model), "coef_")
 
 
-@pytest.mark.parametrize("solver", ["auto", "bbm", "lbfgs", "newton"])
+@pytest.mark.parametrize("solver", ["auto", "bbm", "scipy-lbfgs", "newton"])
 @pytest.mark.parametrize("rows", [200, 6000])
 def test_warm_starts_start_where_they_left_off(three, solver, rows):
     X, y = three
     again = np.random.default_rng(0).integers(200, size=rows)
-    model = LogisticRegression(solver=solver, warm_start=True).fit(X[again], y[again])
+    model = LogisticRegression(solver=solver, warm_start=True, tol=1e-8).fit(X[again], y[again])
     assert model.fit(X[again], y[again]).n_iter_ <= 1
 
 
-@pytest.mark.parametrize("solver", ["bbm", "lbfgs", "newton"])
+@pytest.mark.parametrize("solver", ["bbm", "scipy-lbfgs", "newton"])
 def test_warm_starts_do_not_pay_for_what_all_classes_share(three, solver):
     """Coefficients of all classes moved by the same are the same model, but of another penalty."""
     X, y = three
@@ -436,7 +445,7 @@ def test_the_path_is_that_of_separate_fits(three):
 
 def test_cross_validation_chooses_like_a_grid_search(three):
     X, y = three
-    ours = LogisticRegressionCV(Cs=[1e-4, 1e-2, 1.0], cv=4, scoring="neg_log_loss").fit(X, y)
+    ours = LogisticRegressionCV(Cs=[1e-4, 1e-2, 1.0], cv=4, scoring="neg_log_loss", tol=1e-9).fit(X, y)
     theirs = GridSearchCV(LogisticRegression(), {"C": [1e-4, 1e-2, 1.0]}, cv=4, scoring="neg_log_loss").fit(X, y)
     assert theirs.best_params_["C"] == ours.C_
     np.testing.assert_allclose(ours.scores_[:, 0].mean(axis=0), theirs.cv_results_["mean_test_score"], atol=1e-4)
@@ -496,13 +505,13 @@ def test_bags_without_a_rare_class_are_fitted(positives, settings):
             np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-4)
 
 
-@pytest.mark.parametrize("solver", ["auto", "bbm", "newton", "lbfgs", "proximal", "sgd"])
+@pytest.mark.parametrize("solver", ["auto", "bbm", "newton", "scipy-lbfgs", "proximal", "sgd"])
 @pytest.mark.parametrize("classes", [2, 3])
 def test_one_class_that_counts_is_certain(three, solver, classes):
     X, y = three if classes == 3 else two(three)
     model = LogisticRegression(solver=solver).fit(X, y, sample_weight=(y == "cedar").astype(float))
     assert model.classes_.tolist() == np.unique(y).tolist()
-    assert model.predict_proba(X)[:, model.classes_ == "cedar"].min() > 1 - 2e-8
+    assert model.predict_proba(X)[:, model.classes_ == "cedar"].min() > 1 - 2e-6
     assert (model.coef_ == 0).all()
     assert model.result_.converged
     assert str(model.result_).startswith("only class 'cedar' has rows of positive weight: coefficients are zero")
@@ -527,7 +536,7 @@ def test_one_class_is_certain_whatever_the_offset(three):
     X, y = three
     offset, weight = 100 * np.random.default_rng(0).normal(size=(200, 3)), (y == "beech").astype(float)
     model = LogisticRegression().fit(X, y, weight, offset)
-    assert model.predict_proba(X, offset)[y == "beech", 1].min() > 1 - 2e-8
+    assert model.predict_proba(X, offset)[y == "beech", 1].min() > 1 - 2e-6
     with pytest.raises(ValueError, match="offset must be finite, got nan"):
         LogisticRegression().fit(X, y, weight, np.where(offset > 0, np.nan, 0.0))
 
@@ -558,7 +567,7 @@ def test_balanced_weights_do_not_count_a_class_without_weight(three):
 def test_cross_validation_of_one_class_that_counts(three):
     X, y = two(three)
     model = LogisticRegressionCV(Cs=3).fit(X, y, (y == "cedar").astype(float))
-    assert model.predict_proba(X)[:, 0].min() > 1 - 2e-8
+    assert model.predict_proba(X)[:, 0].min() > 1 - 2e-6
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -583,12 +592,12 @@ def test_coefficients_in_single_precision_are_no_worse_than_none():
 
 def test_a_warm_start_of_the_proximal_solver_begins_to_finish_there():
     X, y = majorant.datasets.load("ecoli")
-    model = majorant.LogisticRegression(solver="proximal", warm_start=True, random_state=0).fit(X, y)
+    model = majorant.LogisticRegression(solver="proximal", warm_start=True, random_state=0, tol=1e-8).fit(X, y)
     cold = model.n_iter_[0]
     again = model.fit(X, y)
     assert again.n_iter_[0] == 1 < cold  # the pass, and there it is
     assert again.gap_ <= 1e-8
-    away = majorant.LogisticRegression(solver="proximal", warm_start=True)
+    away = majorant.LogisticRegression(solver="proximal", warm_start=True, tol=1e-8)
     away.fit(X, y).coef_[:] = 100.0
     assert away.fit(X, y).gap_ <= 1e-8
 

@@ -240,7 +240,7 @@ def test_a_callback_of_scikit_learns_can_stop_a_fit(three):
             return context.task_name == "iteration" and context.task_id == 1
 
     X, y, _ = three
-    assert LogisticRegression(solver="lbfgs").set_callbacks(Stop()).fit(X, y).n_iter_ == [2]
+    assert LogisticRegression(solver="scipy-lbfgs").set_callbacks(Stop()).fit(X, y).n_iter_ == [2]
 
 
 @pytest.mark.parametrize("legacy", [True, False])

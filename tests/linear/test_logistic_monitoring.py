@@ -20,7 +20,7 @@ def three():
 
 
 @pytest.mark.filterwarnings("ignore:stopped at the limit")
-@pytest.mark.parametrize("solver", ["auto", "bbm", "lbfgs", "sgd", "proximal"])
+@pytest.mark.parametrize("solver", ["auto", "bbm", "scipy-lbfgs", "sgd", "proximal"])
 def test_early_stopping_keeps_the_best_on_validation_data(three, solver):
     X, y = three
     stop = EarlyStopping(X[150:], y[150:], patience=2)
@@ -56,7 +56,7 @@ def test_checkpoints_can_be_loaded(three, tmp_path):
 
 def test_any_function_is_a_callback(three):
     X, y = three
-    model = LogisticRegression(solver="lbfgs", callbacks=[lambda row, theta: row["step"] == 3]).fit(X, y)
+    model = LogisticRegression(solver="scipy-lbfgs", callbacks=[lambda row, theta: row["step"] == 3]).fit(X, y)
     assert model.n_iter_ == 3
     assert model.result_.outcome is majorant.Outcome.STOPPED
 

@@ -73,7 +73,7 @@ def test_the_posterior_is_the_same_wherever_columns_are(three, far, tmp_path):
 
 def test_posterior_is_refused_where_it_cannot_be():
     rng = np.random.default_rng(0)
-    model = LogisticRegression(max_iter=1, solver="lbfgs", tol=1.0).fit(rng.normal(size=(4, 5001)), [0, 1, 0, 1])
+    model = LogisticRegression(max_iter=1, solver="scipy-lbfgs", tol=1.0).fit(rng.normal(size=(4, 5001)), [0, 1, 0, 1])
     with pytest.raises(ValueError, match="5002 parameters is too large; the limit is 5000"):
         model.posterior_covariance()
     small = LogisticRegression().fit(rng.normal(size=(4, 2)), [0, 1, 0, 1])

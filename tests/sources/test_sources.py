@@ -82,7 +82,7 @@ def test_a_source_is_fitted_as_rows_in_memory(classes, sparse, weighted, spooled
     assert_same(ours, theirs)
 
 
-@pytest.mark.parametrize("solver", ["auto", "bbm", "newton", "lbfgs", "proximal"])
+@pytest.mark.parametrize("solver", ["auto", "bbm", "newton", "scipy-lbfgs", "proximal"])
 @pytest.mark.parametrize("free", [True, False])
 def test_every_solver_reads_sources(solver, free):
     X, y = rows()
@@ -293,7 +293,7 @@ def test_several_values_of_C_share_every_read(monkeypatch):
     assert len(reads) <= alone + 5  # eight fits read hardly more than one
     theirs = majorant.logistic_regression_path(X, y, Cs=np.logspace(-2, 1, 8))
     np.testing.assert_allclose(path.coefs, theirs.coefs, atol=1e-3)
-    assert (path.gaps <= 1e-8).all()
+    assert (path.gaps <= 1e-6).all()
 
 
 def test_an_error_of_one_reaches_all_who_read_together(monkeypatch):
