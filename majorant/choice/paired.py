@@ -553,15 +553,17 @@ class PairedComparison(Estimator):
             side = min(1.2 + 0.26 * len(names), 40.0)
             axis.figure.set_size_inches((6.4, max(side, 2.4)) if kind == "intervals" else (side + 2.6, side + 1.6))
         if kind == "intervals":
+            unit = "Elo" if self.scale == "elo" else "log-odds"
             rating, low, high = (self.ratings_[name] for name in ("rating", "low", "high"))
             axis.errorbar(rating, places, xerr=[rating - low, high - rating], fmt="o", ms=4, color="#0072B2", lw=1.4)
-            axis.set(yticks=places, yticklabels=names, xlabel=f"rating ({self.scale}), 95 % interval")
+            axis.set(yticks=places, yticklabels=names, xlabel=f"rating ({unit}), 95 % interval")
             axis.set_ylim(len(names) - 0.5, -0.5)
             axis.grid(axis="x", alpha=0.3)
             return axis
         order = np.argsort(-self._ratings(), kind="stable")
-        theta = (self._of_players @ self.coef_)[order]
-        wins = 1.0 / (1.0 + np.exp(theta[None, :] - theta[:, None]))
+        ranked = self.players_[order]
+        P = self.predict_proba(np.repeat(ranked, len(ranked)), np.tile(ranked, len(ranked)))
+        wins = (P[:, 0] + 0.5 * (1.0 - P[:, 0] - P[:, -1])).reshape(len(ranked), -1)
         np.fill_diagonal(wins, np.nan)
         shown = axis.imshow(wins, vmin=0, vmax=1, cmap="RdBu")
         axis.set(xticks=places, yticks=places, yticklabels=names, xlabel="against", ylabel="player")

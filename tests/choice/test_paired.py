@@ -370,5 +370,5 @@ def test_files_and_pictures(tmp_path):
     with pytest.raises(ValueError, match="needs the battles of the fit"):
         loaded.bootstrap(10)
     pytest.importorskip("matplotlib").use("Agg")
-    assert model.plot().get_xlabel() == "rating (elo), 95 % interval"
+    assert model.plot().get_xlabel() == "rating (Elo), 95 % interval"
     assert len(model.plot("wins").texts) == 30
