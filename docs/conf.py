@@ -88,6 +88,7 @@ ALONE = (
     "quickstart",
     "why",
     "solvers",
+    "glossary",
     "benchmarks",
     "extending",
     "changelog",
