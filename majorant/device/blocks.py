@@ -76,7 +76,6 @@ class TensorKronecker(Kronecker):
     majorizes: bool = False
 
     def nearly_factorized(self, ridge: float | Array) -> Solve:
-        """Return about (C ⊗ G + diag(ridge))⁻¹ as a function, to scale steps by."""
         λ = ridge_vector(ridge, self.size).reshape(len(self.classes), -1).mean(axis=0)
         if not (λ[:-1] == λ[0]).all():
             return self.as_written().nearly_factorized(ridge)
@@ -173,11 +172,9 @@ class OnDevice(Reducer):
     points_stay: bool = False
 
     def of_steps(self) -> OnDevice:
-        """Return the same where parameters and gradients stay on the device from step to step."""
         return replace(self, points_stay=True)
 
     def spread(self, data: Data, rows: int) -> Blocks:
-        """Return blocks of as many rows as the device is quick with."""
         design = data.like.design
         most = min(BLOCK, 0.1 * free_memory(self.device))  # several blocks are in memory at a time
         rows_per_block = max(int(most / (design.dtype.itemsize * (design.shape[1] + self.scores))), 1)
@@ -194,7 +191,6 @@ class DeviceBlocks(LocalBlocks):
         self._device, self._points_stay = device, points_stay
 
     def has_room(self, numbers: float) -> bool:
-        """Return whether memory is sure to be enough, in double precision."""
         return 8.0 * numbers <= min(10.5 * 2**30, 0.4 * free_memory(self._device))
 
     def run(
@@ -206,25 +202,21 @@ class DeviceBlocks(LocalBlocks):
             return brought(total, arrays=not stays(function, recover)), values
 
     def total_of_large(self, function: Function, rows: int, size: int, *cached: Cached) -> Any:
-        """Return the sum over all blocks, which are large."""
         return self.total(function, *cached)
 
     def kronecker(self, classes: Any, features: Any) -> Kronecker:
-        """Return C ⊗ G, whose eigenvectors are found on the device."""
         C, n = self.placed(classes), len(classes)
         total = C.trace() / max(n - 1, 1)
         balanced = C / total if n > 1 and total > 0 else torch.eye(n, dtype=C.dtype, device=C.device)
         return TensorKronecker(balanced, self.placed(features))
 
     def parameters(self, theta: ArrayLike) -> Any:
-        """Return parameters as an array, or, if they are many and points stay here, as a tensor on the device."""
         if isinstance(theta, torch.Tensor):
             return theta if self._points_stay else as_array(theta)
         θ = super().parameters(theta)
         return self.placed(θ) if self._points_stay and len(θ) > MANY else θ
 
     def placed(self, vector: Array) -> Any:
-        """Return a vector of parameters on the device."""
         return torch.as_tensor(vector).to(self._device)
 
     def _sent(self, value: Any) -> Any:

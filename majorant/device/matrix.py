@@ -79,29 +79,24 @@ class TensorDesign(Design):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns, the constant one included."""
         return self.rows.shape[0], self.rows.shape[1] + self.constant
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The precision of sums."""
         return np.dtype(np.float64 if self.precision == "double" else np.float32)
 
     @property
     def place(self) -> torch.device:
-        """The device."""
         return self.device
 
     @property
     def epsilon(self) -> float:
-        """How far a factor may be off."""
         if self.precision == "fast":
             return 2.0**-11  # TF32 units keep ten bits of every factor
         return float(np.finfo(self.dtype).eps)
 
     @property
     def centre(self) -> Array | None:
-        """Where columns are measured from."""
         return self.origin
 
     @property
@@ -110,31 +105,25 @@ class TensorDesign(Design):
         return torch.float64 if self.precision == "double" else torch.float32
 
     def beside(self, array: Any) -> torch.Tensor:
-        """Return what belongs to rows or columns as a tensor on the device."""
         return torch.as_tensor(array).to(self.device)
 
     def here(self) -> DenseDesign:
-        """Return the whole matrix in the memory of this process."""
         return DenseDesign(self.toarray())
 
     def part(self, rows: Any) -> TensorDesign:
-        """Return some rows: a slice as a view, numbers as a copy."""
         if not isinstance(rows, slice):
             rows = torch.as_tensor(rows).to(self.rows.device)
         return replace(self, rows=self.rows[rows])
 
     def widened(self) -> TensorDesign:
-        """Return the same rows, to be multiplied in double precision."""
         return replace(self, precision="double")
 
     def narrowed(self) -> TensorDesign:
-        """Return the same rows, to be multiplied in the next lower precision that is any faster."""
         lower = self._lower
         return self if lower is None else replace(self, precision=lower)
 
     @property
     def narrowing(self) -> int | None:
-        """Numbers that are copied for that: none."""
         return None if self._lower is None else 0
 
     @property
@@ -147,29 +136,24 @@ class TensorDesign(Design):
 
     @property
     def gram_slowness(self) -> float:
-        """How much faster other products are."""
         return 8.0 if self.precision == "fast" else 1.0
 
     def uncentred(self) -> TensorDesign:
-        """Return the same rows with columns measured from zero."""
         return replace(self, origin=None)
 
     def toarray(self) -> Array:
-        """Return the whole matrix here, written out."""
         X = self._matrix()
         if self.constant:
             X = torch.cat([X, X.new_ones(len(X), 1)], dim=1)
         return X.cpu().numpy()
 
     def chunks(self) -> Iterator[slice]:
-        """Yield slices of rows, as many at a time as memory is sure to hold."""
         step = max(CHUNK // self.shape[1], 1)
         return (slice(start, start + step) for start in range(0, self.shape[0], step))
 
     # --- products -----------------------------------------------------------------------------------------
 
     def project(self, W: Any) -> Any:
-        """Return W [X − 1cᵀ, 1]ᵀ."""
         V = self.beside(W)
         coefficients = V[:, :-1] if self.constant else V
         W_there = coefficients.T.to(self.kind)
@@ -179,12 +163,10 @@ class TensorDesign(Design):
             return torch.addmm(V[:, -1].to(self.kind), self._matrix(), W_there).T
 
     def pull_back(self, R: Any) -> Any:
-        """Return R [X − 1cᵀ, 1]."""
         S = self.beside(R)
         return self._bordered(self.multiply(S.to(self.kind), self._matrix()).double(), S)
 
     def pull_back_squares(self, R: Any) -> Any:
-        """Return R times the squares of the entries."""
         S = self.beside(R).to(self.kind)
         total = S.new_zeros(len(S), self.rows.shape[1], dtype=torch.float64)
         for rows in self.chunks():
@@ -192,7 +174,6 @@ class TensorDesign(Design):
         return self._bordered(total, S)
 
     def times(self, M: Any) -> Any:
-        """Return [X − 1cᵀ, 1] M."""
         return self.project(self.beside(M).T).T
 
     def gram(self, B: Any, dtype: Any = np.float64) -> Any:
@@ -224,17 +205,14 @@ class TensorDesign(Design):
         return np.append(norms, np.sqrt(self.shape[0])) if self.constant else norms
 
     def frobenius_norm(self) -> float:
-        """Return the norm of the matrix as one long vector."""
         return float(np.linalg.norm(self.column_norms()))
 
     def absolute(self) -> tuple[TensorDesign, Any]:
-        """Return |X − 1cᵀ| with its column of ones, and the sum of each row."""
         magnitude = self._matrix().abs()
         sums = magnitude.sum(dim=1, dtype=torch.float64) + float(self.constant)
         return replace(self, rows=magnitude, origin=None), sums
 
     def moments(self, weight: Array) -> tuple[Array, Array]:
-        """Return the weighted mean and variance of every column."""
         share, weighs = self.beside(weight / weight.sum()), int(np.argmax(weight > 0))
         first = self._stored(slice(weighs, weighs + 1))[0]
         off = sum((share[rows] @ (self._stored(rows) - first) for rows in self.chunks()), torch.zeros(()))

@@ -28,19 +28,15 @@ class OnTensors(ClassModel):
     """What both share."""
 
     def is_softmax(self) -> bool:
-        """Return True."""
         return True
 
     def inner(self, a: Any, b: Any) -> Any:
-        """Return Σ a b."""
         return (a * b).sum(dtype=torch.float64)
 
     def reads_once(self, batch: Labelled) -> bool:
-        """Return False: compiled loops are for arrays."""
-        return False
+        return False  # compiled loops are for arrays
 
     def along(self, scores: Any, slopes: Any, a: float) -> Any:
-        """Return the scores so far along a ray."""
         return scores + a * slopes
 
     def along_intercepts(
@@ -52,18 +48,15 @@ class OnTensors(ClassModel):
         return AlongIntercepts(loss, slope, H, self.inner(weights, weights)), residual
 
     def class_totals(self, batch: Labelled) -> Any:
-        """Return the weight of all rows of each label."""
         y: Any = batch.y
         if batch.soft:
             return y.sum(dim=1) if batch.weight is None else y @ batch.weight
         return torch.bincount(y, batch.weight, minlength=max(self.coefficient_rows, 2)).double()
 
     def lost_to_the_centre(self, theta: Any, batch: Labelled, epsilon: float) -> float:
-        """Return how much the loss may rise when an intercept is rounded to one of columns that are not centred."""
         return super().lost_to_the_centre(theta.cpu().numpy(), batch, epsilon)
 
     def magnitudes(self, batch: Labelled) -> Magnitudes:
-        """Return how large the numbers are that a gradient is summed from."""
         offset: Any = batch.offset
         size = 0.0 if offset is None else float(torch.where(offset.isfinite(), offset, 0.0).norm())
         weight: Any = batch.weight
@@ -81,7 +74,6 @@ class OnTensors(ClassModel):
         raise NotImplementedError
 
     def least_margin(self, theta: Any, batch: Labelled) -> float:
-        """Return the least margin of the rows that count."""
         potentials = self.potentials(theta, batch)
         possible = torch.where(self.add_measure(potentials, batch) == -torch.inf, -torch.inf, potentials)
         margins: Any = self.margins(possible, batch)
@@ -89,12 +81,10 @@ class OnTensors(ClassModel):
         return float(margins.min()) if len(margins) else float("inf")
 
     def hessian_factors(self, scores: Any, batch: Labelled) -> Factors:
-        """Return the factors of the Hessian."""
         empty = np.zeros((0, 0))
         return TensorFactors(scores, batch.design, batch.weight, self.row_hessians, _no_bound, empty, majorizes=False)
 
     def bound_factors(self, scores: Any, batch: Labelled) -> Factors:
-        """Raise: the bound visits the classes of a row one after the other."""
         return _no_bound(scores)
 
     def row_hessians(self, scores: Any) -> Any:
@@ -107,11 +97,9 @@ class TensorMultinomial(OnTensors, Multinomial):
     """:class:`Multinomial` on tensors."""
 
     def loss(self, scores: Any, batch: Labelled) -> Any:
-        """Return Σ_j w_j [log Z_j − s_j(y_j)]."""
         return self._loss(torch.log_softmax(scores.T, dim=1), batch)
 
     def loss_and_residual(self, scores: Any, batch: Labelled) -> tuple[Any, Any]:
-        """Return the loss and w_j (p_j − e_{y_j})."""
         log_p = torch.log_softmax(scores.T, dim=1)
         loss = self._loss(log_p, batch)
         R, y = log_p.exp_(), _any(batch.y)
@@ -131,16 +119,13 @@ class TensorMultinomial(OnTensors, Multinomial):
         return -_weighted_sum(torch.where(y.T > 0, y.T * log_p, 0.0).sum(dim=1), batch.weight)
 
     def between_classes(self, residual: Any, batch: Labelled) -> tuple[Any, Any]:
-        """Return Σ_j w_j (diag(p_j) − p_j p_jᵀ), and w p_c(1 − p_c)."""
         P = self._probabilities(residual, batch)
         return _grounded(self._product(P, P, batch)), self._variances(P, batch)
 
     def class_variances(self, residual: Any, batch: Labelled) -> Any:
-        """Return w p_c(1 − p_c)."""
         return self._variances(self._probabilities(residual, batch), batch)
 
     def class_weights(self, scores: Any, batch: Labelled) -> Any:
-        """Return w p_c(1 − p_c)."""
         return self._variances(torch.softmax(scores.T, dim=1), batch)
 
     def _covariance(self, scores: Any, batch: Labelled) -> tuple[Any, Any]:
@@ -179,7 +164,6 @@ class TensorMultinomial(OnTensors, Multinomial):
         return V if batch.weight is None else V * _any(batch.weight).to(V.dtype)
 
     def margins(self, scores: Any, batch: Labelled) -> Any:
-        """Return s(y_j) − max of the other scores; −∞ where a label is spread over several classes."""
         S, y, never = scores.T, _any(batch.y), -torch.inf
         if batch.soft:
             observed = y.T > 0
@@ -197,7 +181,6 @@ class TensorMultinomial(OnTensors, Multinomial):
         return H
 
     def hits(self, scores: Any, batch: Labelled) -> Any:
-        """Return whether the label has the highest score."""
         likeliest, y = scores.argmax(dim=0), _any(batch.y)
         return y.gather(0, likeliest[None])[0] if batch.soft else (likeliest == y).double()
 
@@ -207,33 +190,27 @@ class TensorBinary(OnTensors, Binary):
     """:class:`Binary` on tensors."""
 
     def loss(self, scores: Any, batch: Labelled) -> Any:
-        """Return Σ_j w_j log(1 + exp(∓u_j))."""
         u, one = scores[0], self.targets(batch).to(scores.dtype)
         return _weighted_sum((1.0 - one) * softplus(u) + one * softplus(-u), batch.weight)
 
     def loss_and_residual(self, scores: Any, batch: Labelled) -> tuple[Any, Any]:
-        """Return the loss and w_j (p_j − y_j)."""
         R = torch.sigmoid(scores[0]) - self.targets(batch).to(scores.dtype)
         weighted = R if batch.weight is None else R * _any(batch.weight).to(R.dtype)
         return self.loss(scores, batch), weighted[None]
 
     def targets(self, batch: Labelled) -> Any:
-        """Return the labels, or the frequencies of label 1."""
         return _any(batch.y)[1] if batch.soft else _any(batch.y).double()
 
     def between_classes(self, residual: Any, batch: Labelled) -> tuple[Any, Any]:
-        """Return Σ_j w_j p_j(1 − p_j), and what it is a sum of."""
         weights = self.class_variances(residual, batch)
         return weights.sum(dim=1, keepdim=True, dtype=torch.float64), weights
 
     def class_variances(self, residual: Any, batch: Labelled) -> Any:
-        """Return w p(1 − p)."""
         w = torch.ones_like(residual[0]) if batch.weight is None else _any(batch.weight).to(residual.dtype)
         off = residual + w * _any(batch.y)[1].to(w.dtype) if batch.soft else residual.abs()
         return off * (1.0 - torch.where(w > 0, off / w, 0.0))
 
     def class_weights(self, scores: Any, batch: Labelled) -> Any:
-        """Return w p(1 − p)."""
         weights = torch.sigmoid(scores) * torch.sigmoid(-scores)
         return weights if batch.weight is None else weights * _any(batch.weight).to(weights.dtype)
 
@@ -245,7 +222,6 @@ class TensorBinary(OnTensors, Binary):
         return weights.sum(dim=1, keepdim=True), weights[0]
 
     def margins(self, scores: Any, batch: Labelled) -> Any:
-        """Return u where the label is 1, −u where it is 0; −∞ where it is both."""
         towards = torch.where(self.targets(batch) > 0.5, scores[0], -scores[0])
         return towards.masked_fill(_any(batch.y).amin(dim=0) > 0, -torch.inf) if batch.soft else towards
 
@@ -255,7 +231,6 @@ class TensorBinary(OnTensors, Binary):
         return (torch.sigmoid(u) * torch.sigmoid(-u))[None]
 
     def hits(self, scores: Any, batch: Labelled) -> Any:
-        """Return whether, or how often, the label is that of the score's sign."""
         one = self.targets(batch)
         return torch.where(scores[0] > 0, one, 1.0 - one)
 
@@ -265,7 +240,6 @@ class TensorFactors(ClassFactors):
     """Σ_j w_j B_j ⊗ x_j x_jᵀ of tensors: the matrix, which is brought here."""
 
     def matrix(self) -> Any:
-        """Return Σ by weighted Gram products."""
         return _any(super().matrix()).cpu().numpy()
 
     def _parts(self, numbers: int = 0, most: int = CLASS_MATRICES) -> Any:
