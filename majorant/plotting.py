@@ -201,7 +201,15 @@ def _panel(axis: Any, curves: Mapping[str, Curve], x: str, name: str, *, zoomed:
     if x in LOGARITHMIC:
         axis.set_xscale("log")
     axis.set(xlabel=LABELS.get(x, x), ylabel=LABELS.get(name, name) + (", zoomed" if zoomed else ""))
-    limits = _near_the_end(curves, name) if zoomed else _without_divergence(curves, name)
+    limits = _without_divergence(curves, name)
+    if zoomed:  # the best final value, and what comes near it
+        sign = -1.0 if name in FALLING else 1.0
+        finals = np.sort([sign * float(curve.mean[-1]) for curve in curves.values()])
+        best = max(sign * float(value) for curve in curves.values() for value in (curve.mean[-1], *curve.mean))
+        start = min(sign * curve.start for curve in curves.values())
+        span = float(np.clip(best - np.median(finals), 0.1 * (best - start), 0.4 * (best - start))) or 1e-6
+        low, high = best - 1.6 * span, best + 0.2 * span
+        limits = (low, high) if sign > 0 else (-high, -low)
     if limits is not None:
         axis.set_ylim(*limits)
 
@@ -218,17 +226,6 @@ def _without_divergence(curves: Mapping[str, Curve], name: str) -> tuple[float, 
         return None
     limits = floor, best + 0.05 * (best - floor)
     return limits if sign > 0 else (-limits[1], -limits[0])
-
-
-def _near_the_end(curves: Mapping[str, Curve], name: str) -> tuple[float, float] | None:
-    """Return limits that show the best final value and what comes near it."""
-    sign = -1.0 if name in FALLING else 1.0
-    finals = np.sort([sign * float(curve.mean[-1]) for curve in curves.values()])
-    best = max(sign * float(value) for curve in curves.values() for value in (curve.mean[-1], *curve.mean))
-    start = min(sign * curve.start for curve in curves.values())
-    span = float(np.clip(best - np.median(finals), 0.1 * (best - start), 0.4 * (best - start))) or 1e-6
-    low, high = best - 1.6 * span, best + 0.2 * span
-    return (low, high) if sign > 0 else (-high, -low)
 
 
 # Random starts give scores of about this size, whatever the scale of the features: "close to the origin".

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
@@ -109,17 +109,14 @@ class ColumnFile:
 
     def sentences(self) -> Iterator[Sentence]:
         """Yield the sentences, if there are any."""
-        file = nullcontext(standard_input()) if self.path == "-" else open_unpacked(self.path)
-        with named_failures(self.name), file as lines:
-            yield from self._parse(self._in_utf8(lines))
-
-    def _in_utf8(self, file: BinaryIO) -> Iterator[bytes]:
         encoding = known_encoding(self.encoding)
-        if encoding == "utf-8-sig":
-            yield from file
-            return
-        with io.TextIOWrapper(file, encoding=encoding, newline="\n") as text:
-            yield from (line.encode() for line in text)
+        opened = nullcontext(standard_input()) if self.path == "-" else open_unpacked(self.path)
+        with named_failures(self.name), opened as file:
+            if encoding == "utf-8-sig":  # lines are decoded field by field
+                yield from self._parse(file)
+                return
+            with io.TextIOWrapper(file, encoding=encoding, newline="\n") as text:
+                yield from self._parse(line.encode() for line in text)
 
     def _parse(self, lines: Iterable[bytes]) -> Iterator[Sentence]:
         skip = tuple(prefix.encode() for prefix in self.skip)

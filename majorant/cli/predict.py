@@ -33,7 +33,6 @@ from majorant.core.checks import Array
 
 if TYPE_CHECKING:
     from majorant import LinearProbe
-    from majorant.cli.readers import Tables
 
 # Columns of predictions, and their types.
 Columns = dict[str, list[Any]]
@@ -111,32 +110,25 @@ def predict(
             types = dict.fromkeys(names, "string") | {"prediction": "int64", "probability": "float64"}
             parts = iter([columns])
         else:
-            parts, types = _predict_table(model, source, missing, proba, kept)
+            trained = TableModel.load(model, missing=missing)
+            classes = trained.estimator.classes_
+
+            def of_tables() -> Iterator[Columns]:
+                for part in trained.probabilities(source):
+                    if kept and part.table.X is not None:
+                        raise Refusal(f"the columns of {source.name} have no names, so leave out --keep")
+                    predicted = _predicted(classes, part.probability, proba)
+                    if not part.kept.all():  # rows that lack a value have no prediction
+                        for name, values in predicted.items():
+                            column = np.full(len(part.table), None)
+                            column[part.kept] = values
+                            predicted[name] = column.tolist()
+                    yield {name: part.table.text(name) for name in kept} | predicted
+
+            parts, types = of_tables(), _types(classes, proba, kept)
     rows = _write(parts, out, suffix, types)
     if out != "-":
         show(f"{rows} predictions written to {out}")
-
-
-def _predict_table(
-    path: str, source: Tables, missing: str | None, proba: bool, keep: list[str]
-) -> tuple[Iterator[Columns], Types]:
-    trained = TableModel.load(path, missing=missing)
-    classes = trained.estimator.classes_
-
-    def parts() -> Iterator[Columns]:
-        for part in trained.probabilities(source):
-            if keep and part.table.X is not None:
-                raise Refusal(f"the columns of {source.name} have no names, so leave out --keep")
-            columns: Columns = {name: part.table.text(name) for name in keep}
-            found = _predicted(classes, part.probability, proba)
-            if not part.kept.all():
-                for name, values in found.items():
-                    column = np.full(len(part.table), None)
-                    column[part.kept] = values
-                    found[name] = column.tolist()
-            yield columns | found
-
-    return parts(), _types(classes, proba, keep)
 
 
 def probe_probabilities(probe: LinearProbe, X: Any) -> Iterator[Array]:

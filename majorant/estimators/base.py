@@ -171,7 +171,7 @@ def check_class_count(count: int, solver: str, multi_class: str) -> None:
             "or wrap the estimator in a OneVsRestClassifier"
         )
     if count > 2 and multi_class == "ovr":
-        raise ValueError("multi_class='ovr' is not done here: wrap the estimator in a OneVsRestClassifier")
+        raise ValueError("multi_class='ovr' is not supported: wrap the estimator in a OneVsRestClassifier")
     if count == 2 and multi_class == "multinomial":
         raise ValueError(
             "multi_class='multinomial' halves the penalty of two classes: leave it out, and double C if that is meant"

@@ -88,27 +88,27 @@ Length: TypeAlias = int | str | Callable[[dict[str, int]], int]
 
 
 def are_finite(values: Array) -> str:
-    """Return what is wrong with numbers that have to be finite, nothing if they are."""
+    """Return the fault of numbers that have to be finite, nothing if they are."""
     return "" if np.isfinite(values).all() else "holds numbers that are not finite"
 
 
 def are_counts(values: Array) -> str:
-    """Return what is wrong with counts, or with bounds that may be unknown."""
+    """Return the fault of counts, or of bounds, which may be unknown."""
     return "holds negative numbers" if (values < 0).any() else ""
 
 
 def are_positive(values: Array) -> str:
-    """Return what is wrong with numbers that have to be positive."""
+    """Return the fault of numbers that have to be positive."""
     return "" if (values > 0).all() else "holds numbers that are not positive"
 
 
 def are_rising(values: Array) -> str:
-    """Return what is wrong with values that have to be distinct and in order."""
+    """Return the fault of values that have to be distinct and in order."""
     return "" if (values[1:] > values[:-1]).all() else "holds duplicates, or is not in rising order"
 
 
 def are_any(values: Array) -> str:
-    """Return nothing: any values are right."""
+    """Return no fault: any values are right."""
     return ""
 
 

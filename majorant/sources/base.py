@@ -371,7 +371,19 @@ class DaskCollections(Source):
         for name, values in (("X", self.X), ("y", self.y), ("sample_weight", self.weight)):
             if values is None:
                 continue
-            parts[name] = _partitions(values, self.X)
+            if not is_dask(values):
+                raise TypeError(f"X, y and sample_weight must all be Dask collections, got {type(values).__name__}")
+            if hasattr(values, "chunks"):  # an array: partitions have all columns
+                if values.ndim == 2 and len(values.chunks[1]) > 1:
+                    values = values.rechunk({1: -1})
+                own = values.chunks[0]
+                of_rows = getattr(self.X, "chunks", (own,))[0]
+                known = not any(size != size for size in (*own, *of_rows))  # NaN is not known
+                if known and own != of_rows and sum(own) == sum(of_rows):
+                    values = values.rechunk({0: of_rows})
+                parts[name] = list(values.to_delayed().reshape(-1))
+            else:
+                parts[name] = list(values.to_delayed())  # of a data frame, or a series
             if len(parts[name]) != len(parts["X"]):
                 raise ValueError(
                     f"{name} must be partitioned as X is, into {len(parts['X'])} parts, got {len(parts[name])}; "
@@ -380,21 +392,6 @@ class DaskCollections(Source):
         make = delayed(Chunk.of, pure=True)
         arrays = (parts.get(name, [None] * len(parts["X"])) for name in ("X", "y", "sample_weight"))
         return [make(*part, f"partition {number}") for number, part in enumerate(zip(*arrays, strict=True))]
-
-
-def _partitions(values: Any, X: Any) -> list[Any]:
-    """Return the partitions of a collection, each with all columns."""
-    if not is_dask(values):
-        raise TypeError(f"X, y and sample_weight must all be Dask collections, got {type(values).__name__}")
-    if not hasattr(values, "chunks"):
-        return list(values.to_delayed())  # of a data frame, or a series
-    if values.ndim == 2 and len(values.chunks[1]) > 1:
-        values = values.rechunk({1: -1})
-    ours, theirs = values.chunks[0], getattr(X, "chunks", (values.chunks[0],))[0]
-    known = not any(size != size for size in (*ours, *theirs))  # NaN is not known
-    if known and ours != theirs and sum(ours) == sum(theirs):
-        values = values.rechunk({0: theirs})
-    return list(values.to_delayed().reshape(-1))
 
 
 @dataclass(frozen=True, eq=False)

@@ -90,7 +90,7 @@ def test_multi_class_is_accepted_where_it_says_nothing_else(two, three):
         for name in names:
             model = LogisticRegression(multi_class=name).fit(*data)
             np.testing.assert_array_equal(model.coef_, LogisticRegression().fit(*data).coef_)
-    with pytest.raises(ValueError, match=r"multi_class='ovr' is not done here.*OneVsRestClassifier"):
+    with pytest.raises(ValueError, match=r"multi_class='ovr' is not supported.*OneVsRestClassifier"):
         LogisticRegression(multi_class="ovr").fit(*three)
     with pytest.raises(ValueError, match="multi_class='multinomial' halves the penalty of two classes"):
         LogisticRegression(multi_class="multinomial").fit(*two)
