@@ -313,6 +313,31 @@ class Summary:
         reach = ndtri(0.5 + 0.5 * self.level) * self.std_errors
         return np.stack([self.estimates - reach, self.estimates + reach], axis=1)
 
+    @property
+    def params(self) -> Array:
+        """The estimates, by the name that statsmodels has for them."""
+        return self.estimates
+
+    @property
+    def bse(self) -> Array:
+        """The standard errors, by the name that statsmodels has for them."""
+        return self.std_errors
+
+    @property
+    def llf(self) -> float:
+        """The log-likelihood ℓ."""
+        return self.facts.log_likelihood
+
+    @property
+    def aic(self) -> float:
+        """2k − 2ℓ."""
+        return self.facts.aic
+
+    @property
+    def bic(self) -> float:
+        """k log n − 2ℓ."""
+        return self.facts.bic
+
     def rows(self) -> list[tuple[float, ...]]:
         """Return the numbers of the table."""
         low, high = self.interval.T

@@ -291,6 +291,40 @@ class LinearClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
             self.coef_ = sparse.csr_matrix(self.coef_).toarray()
         return self
 
+    def to_sklearn(self) -> Any:
+        """Return scikit-learn's ``LogisticRegression`` with the same coefficients, for what knows that class alone.
+
+        That is what converters to ONNX and PMML and most servers of models read. It predicts the same; offsets,
+        certificates and posteriors stay here.
+
+        Returns
+        -------
+        sklearn.linear_model.LogisticRegression
+            Fitted, with copies of the coefficients.
+
+        Examples
+        --------
+        >>> import majorant
+        >>> X, y = majorant.datasets.load("ecoli")
+        >>> model = majorant.LogisticRegression().fit(X, y)
+        >>> theirs = model.to_sklearn()
+        >>> type(theirs).__module__.split(".")[0], bool((theirs.predict(X) == model.predict(X)).all())
+        ('sklearn', True)
+        """
+        from sklearn.linear_model import LogisticRegression
+
+        check_is_fitted(self, "coef_")
+        C, class_weight = getattr(self, "C", getattr(self, "C_", 1.0)), getattr(self, "class_weight", None)
+        theirs = LogisticRegression(
+            C=float(np.ravel(C)[0]), fit_intercept=bool(self.fit_intercept), class_weight=class_weight
+        )
+        theirs.classes_, theirs.n_features_in_ = self.classes_.copy(), self.n_features_in_
+        theirs.coef_, theirs.intercept_ = self.coef_.copy(), self.intercept_.copy()
+        theirs.n_iter_ = np.ravel(self.n_iter_)[-1:].astype(np.int32)
+        if hasattr(self, "feature_names_in_"):
+            theirs.feature_names_in_ = self.feature_names_in_.copy()
+        return theirs
+
     def posterior_covariance(
         self, X: Any = None, y: Any = None, sample_weight: Any = None, offset: Any = None
     ) -> Array:

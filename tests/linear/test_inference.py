@@ -86,3 +86,15 @@ def test_summaries_need_maximum_likelihood_and_its_rows():
         model.summary(X, y, kind="cluster", cluster=np.zeros(200))
     with pytest.raises(ValueError, match="level must lie between 0 and 1"):
         model.summary(X, y, level=95)
+
+
+def test_a_summary_has_its_numbers_by_the_names_of_statsmodels():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 2))
+    y = (X[:, 0] + rng.logistic(size=200) > 0).astype(int)
+    model = LogisticRegression(C=np.inf).fit(X, y)
+    table = model.summary(X, y)
+    loss = -float(model.predict_log_proba(X)[np.arange(200), y].sum())
+    np.testing.assert_allclose([table.llf, table.aic, table.bic], [-loss, 6 + 2 * loss, 3 * np.log(200) + 2 * loss])
+    assert table.params is table.estimates
+    assert table.bse is table.std_errors
