@@ -15,7 +15,6 @@ worse: each settles what is frequent for itself, and together they go too far. F
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -115,30 +114,19 @@ class OnlineMajorization(SteppingSolver[OnlineState]):
         return OnlineState(theta=np.zeros(objective.size), curvature=prior)
 
     def step(self, objective: Objective, state: OnlineState) -> OnlineState:
-        """Return the state after a pass."""
-        before = OnlineStream(objective.model, state.theta, state.curvature.entries)
-        after = self._learnt(objective, before, state.passes)
-        objective.spend(passes=1)
+        """Return the state after a pass: here, or by workers, each of whom goes on from it with what it holds."""
+        order, F, passes = Order(self.seed, self.shuffle), objective, state.passes
+        after = before = OnlineStream(F.model, state.theta, state.curvature.entries)
+        if not F.comes_here:
+            after = before.joined(*F.blocks.total(partial(learnt_apart, before, order, passes, self.curvature)))
+        elif F.whole is not None:
+            after = before.learn(F.whole, order.of_pass(passes, F.rows), self.curvature)
+        else:  # block by block
+            for number, block in enumerate(F.data.blocks(F.rows)):
+                after = after.learn(block, order.of_chunk(passes, number, len(block)), self.curvature)
+        F.spend(passes=1)
         gathered = Diagonal(after.precision, majorizes=False)
-        return replace(state, theta=after.theta, curvature=gathered, passes=state.passes + 1)
-
-    def _learnt(self, objective: Objective, before: OnlineStream, passes: int) -> OnlineStream:
-        """Return the stream after a pass: here, or by workers, each of whom goes on from before with what it holds."""
-        order, after = Order(self.seed, self.shuffle), before
-        if not objective.comes_here:
-            return before.joined(*objective.blocks.total(partial(learnt_apart, before, order, passes, self.curvature)))
-        for block, places in self._visits(objective, order, passes):
-            after = after.learn(block, places, self.curvature)
-        return after
-
-    @staticmethod
-    def _visits(objective: Objective, order: Order, passes: int) -> Iterator[tuple[Any, Array]]:
-        """Yield sequences and the order to visit them in: all, or block by block if they are not in memory."""
-        if objective.whole is not None:
-            yield objective.whole, order.of_pass(passes, objective.rows)
-            return
-        for number, block in enumerate(objective.data.blocks(objective.rows)):
-            yield block, order.of_chunk(passes, number, len(block))
+        return replace(state, theta=after.theta, curvature=gathered, passes=passes + 1)
 
 
 # --- a start for quasi-Newton steps -----------------------------------------------------------------------------

@@ -143,7 +143,10 @@ def log_partition_bound(
     True
     """
     anchor = finite_array("theta", theta, ndim=1).astype(np.float64)
-    F = _read_features(features)
+    given: Any = features
+    F = finite_array("features", given.toarray() if sp.issparse(given) else given, ndim=2).astype(np.float64)
+    if F.shape[0] == 0:
+        raise ValueError("features must have at least one row: the outcome set is empty")
     if F.shape[1] != len(anchor):
         raise ValueError(f"features must have one column per parameter ({len(anchor)}), got {F.shape[1]}")
     scores = F @ anchor
@@ -159,12 +162,3 @@ def log_partition_bound(
     one_set, weight = np.array([0, len(F)]), np.ones(1)
     Q = kernels.stochastic.bound_rows(scores, np.arange(len(F)) if visit is None else visit[:, 0], one_set, weight, F)
     return QuadraticBound(anchor, float(log_z[0]), P[:, 0] @ F, Dense(Q.T @ Q, majorizes=True))
-
-
-def _read_features(features: Any) -> Array:
-    if sp.issparse(features):
-        features = features.toarray()
-    F = finite_array("features", features, ndim=2).astype(np.float64)
-    if F.shape[0] == 0:
-        raise ValueError("features must have at least one row: the outcome set is empty")
-    return F

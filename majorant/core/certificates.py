@@ -721,17 +721,14 @@ class Cuts:
         best = int(values.argmax())
         self.lowest = max(self.lowest, float(values[best]))
         if many == KEPT:
-            self._cuts = [self._mean(weights[best], constants, offs), *self._cuts[2:]]
-
-    def _mean(self, weights: Array, constants: Array, offs: Array) -> Cut:
-        """Return the mean of the cuts."""
-        kept, square = self._room(), 0.0
-        for part in self._parts():
-            pairs = zip(weights, self._cuts, strict=True)
-            slope = np.asarray(sum(a * cut.slope[part].astype(np.float64) for a, cut in pairs if a > 0))
-            square += float(slope @ slope)
-            kept[part] = slope
-        return Cut.of(float(weights @ constants), kept, sqrt(square), float(weights @ offs))
+            kept, square, share = self._room(), 0.0, weights[best]
+            for part in self._parts():
+                pairs = zip(share, self._cuts, strict=True)
+                mean = np.asarray(sum(a * cut.slope[part].astype(np.float64) for a, cut in pairs if a > 0))
+                square += float(mean @ mean)
+                kept[part] = mean
+            oldest = Cut.of(float(share @ constants), kept, sqrt(square), float(share @ offs))
+            self._cuts = [oldest, *self._cuts[2:]]
 
     def _room(self) -> Array:
         """Return room for a slope as it is kept."""

@@ -282,8 +282,8 @@ class Sample:
     @classmethod
     def of(cls, data: Choices) -> Sample:
         """Return the data with equal sets put together, or as they are where few are equal."""
-        chosen = _hard(data)
-        if chosen is None:
+        chosen = np.flatnonzero(data.target == 1)  # the outcome of each set, if each chose one
+        if not len(chosen) == len(data) == np.count_nonzero(data.target):
             return cls(data, np.arange(len(data)), None, data.weight)
         looks, picks = _looks_of_outcomes(data), chosen - data.indptr[:-1]
         # Most equal sets read the same as they stand, which is seen sooner than that they do in some order.
@@ -304,13 +304,6 @@ class Sample:
         target = np.where(per_outcome > 0, added / np.where(per_outcome > 0, per_outcome, 1.0), sets.target)
         weighed = Choices(sets.design, sizes, target=target, weight=total, log_measure=sets.log_measure)
         return cls(weighed, numbers, chosen, weight)
-
-
-def _hard(data: Choices) -> Array | None:
-    """Return the outcome that each set chose, if each chose one."""
-    chosen = np.flatnonzero(data.target == 1)
-    is_hard = len(chosen) == len(data) == np.count_nonzero(data.target)
-    return chosen if is_hard else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -336,17 +329,16 @@ class _Kinds:
     def in_some_order(self) -> _Kinds:
         """Return one of each of those sets that have the same outcomes, or all, where few do."""
         in_any_order = np.add.reduceat(self.looks, self.sets.indptr[:-1])
-        return self._sorted().put_together() if self._is_worth(len(np.unique(in_any_order))) else self
-
-    def _sorted(self) -> _Kinds:
-        """Return the sets with their outcomes in the order of their looks: equal sets then read the same."""
+        if not self._is_worth(len(np.unique(in_any_order))):
+            return self
+        # With outcomes in the order of their looks equal sets read the same.
         order = np.arange(len(self.looks))
         for _, at in self.sets.by_size:
             order[at] = np.take_along_axis(at, np.argsort(self.looks[at], axis=0), axis=0)
         place, starts = np.empty_like(order), self.sets.indptr[self.numbers]
         place[order] = np.arange(len(order))
         sets = self.sets.take(np.arange(len(self.sets)), order)
-        return _Kinds(sets, self.looks[order], self.numbers, place[starts + self.picks] - starts)
+        return _Kinds(sets, self.looks[order], self.numbers, place[starts + self.picks] - starts).put_together()
 
     def _is_worth(self, kinds: int) -> bool:
         return kinds <= WORTH * len(self.sets)
@@ -361,21 +353,18 @@ def _equal(data: Choices, others: Array) -> Array:
     for begin in range(0, len(data), at_a_time):
         end = min(begin + at_a_time, len(data))
         one, other = slice(data.indptr[begin], data.indptr[end]), data.outcomes_of(others[begin:end])
-        unlike = _unlike_rows(data.design.part(one), data.design.part(other))
+        first, second = data.design.part(one), data.design.part(other)
+        if first.is_sparse:
+            apart: Any = first.csr() != second.csr()
+            unlike = np.diff(apart.tocsr().indptr) > 0
+        else:  # all numbers together are looked at sooner than row by row
+            different = first.toarray() != second.toarray()
+            unlike = different.any(axis=1) if different.any() else np.zeros(len(different), dtype=bool)
         if data.log_measure is not None:
             unlike |= data.log_measure[one] != data.log_measure[other]
         if unlike.any():  # looks seldom deceive
             equal[begin:end] &= ~np.logical_or.reduceat(unlike, data.indptr[begin:end] - data.indptr[begin])
     return equal
-
-
-def _unlike_rows(one: Design, other: Design) -> Array:
-    if one.is_sparse:
-        unlike: Any = one.csr() != other.csr()
-        return np.diff(unlike.tocsr().indptr) > 0
-    different = one.toarray() != other.toarray()
-    # All numbers together are looked at sooner than row by row.
-    return different.any(axis=1) if different.any() else np.zeros(len(different), dtype=bool)
 
 
 def _looks_of_sets(looks: Array, data: Choices) -> Array:

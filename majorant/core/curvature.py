@@ -16,7 +16,7 @@ C ⊗ diag(g): one matrix between classes, and a number for each feature.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from ctypes import CFUNCTYPE, PYFUNCTYPE, byref, c_char, c_char_p, c_int, c_void_p, py_object, pythonapi
 from dataclasses import dataclass
@@ -116,11 +116,6 @@ Form: TypeAlias = Callable[[Factors], Curvature]
 
 # Rows of factors are written out so many scalars at a time.
 FACTOR_BLOCK = 2**22
-
-
-def is_nothing(ridge: float | Array) -> bool:
-    """Return whether a ridge is the number zero."""
-    return np.ndim(ridge) == 0 and ridge == 0
 
 
 def ridge_vector(ridge: float | Array, size: int) -> Array:
@@ -508,10 +503,6 @@ class Block(Curvature):
     def compact(self) -> Array:
         """Return the blocks, (n, p, p)."""
         return np.stack([part.as_matrix() for part in self.parts])
-
-    def with_parts(self, parts: Iterable[Curvature]) -> Block:
-        """Return other blocks in the place of these."""
-        return Block(tuple(parts), self.majorizes)
 
     def __add__(self, other: Curvature) -> Curvature:
         if isinstance(other, Block) and len(other.parts) == len(self.parts):

@@ -259,7 +259,7 @@ class ByClass(Memory):
             of_parts = zip(parts, root[:, :, None], V, G, strict=True)
             parts = tuple(part.grown(r * X, r * v, r * g * r.T) for part, r, v, g in of_parts)
             theta = theta + np.einsum("cj,cjp->cp", a, V).ravel()
-        return theta, ByClass(self.precision.with_parts(parts))
+        return theta, ByClass(Block(tuple(parts), self.precision.majorizes))
 
     def of(self, A: Array) -> Memory:
         """Return the memory of other blocks."""

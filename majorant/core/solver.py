@@ -321,7 +321,11 @@ class BatchMajorization(SteppingSolver[BatchState]):
         """Return the next state: after the corrected step if it descends, after the bound's own otherwise."""
         here = known(objective, state)
         if self.memory:
-            state = self._renewed(objective, state, here)
+            n = state.steps
+            while n > 1 and n % 3 == 0:
+                n //= 3
+            if n == 1 and state.bound.anchor is not here.theta:  # a power of three
+                state = replace(state, bound=self._bounded(objective, here).bound, solve=None)
             new = self._corrected_step(objective, state, here)
             if new.point is not None and improves(objective, new.point, here):
                 return new
@@ -334,10 +338,6 @@ class BatchMajorization(SteppingSolver[BatchState]):
         bound = QuadraticBound(point.theta, point.value, point.gradient, Σ, objective.ridge)
         return BatchState.at(point, bound=bound)
 
-    def _renewed(self, objective: Objective, state: BatchState, here: Point) -> BatchState:
-        due = _is_power_of_three(state.steps) and state.bound.anchor is not here.theta
-        return replace(state, bound=self._bounded(objective, here).bound, solve=None) if due else state
-
     def _bound_step(self, objective: Objective, state: BatchState, here: Point) -> BatchState:
         bound = state.bound if state.bound.anchor is here.theta else self._bounded(objective, here).bound
         return replace(self._bounded(objective, here.theta + self.step_size * bound.step()), steps=state.steps + 1)
@@ -349,12 +349,6 @@ class BatchMajorization(SteppingSolver[BatchState]):
         new = ray.point_at(best_step(ray, (here.value, float(here.gradient @ step))))
         pairs = add_pair(objective, state.pairs, here, new, self.memory)
         return state.moved_to(new, solve=solve, pairs=pairs, steps=state.steps + 1)
-
-
-def _is_power_of_three(n: int) -> bool:
-    while n > 1 and n % 3 == 0:
-        n //= 3
-    return n == 1
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

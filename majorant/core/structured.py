@@ -48,7 +48,6 @@ from majorant.core.curvature import (
     Quotient,
     Solve,
     add_as_matrices,
-    is_nothing,
     lower_factor,
     raised_eigenvalues,
     refuse_large,
@@ -542,7 +541,23 @@ class Growing(Curvature):
     def grown(self, Q: Array, QM: Array, growth: Array) -> Self:
         """Return A + QᵀQ, given QM and QMQᵀ (overwritten)."""
         other = copy(self)
-        other._absorb(Q, QM, growth)
+        other._Q, other._factor_of_all = (*other._Q, Q), None
+        other._absorbed += len(Q)
+        other._diagonal = other._diagonal + np.einsum("ij,ij->j", Q, Q)
+        # An eigenvalue that grows by 10⁶ at once costs M as many digits; rounding errors build up besides.
+        at_once = not np.diagonal(growth).max() <= 1e6
+        if other._M is None or at_once or other._absorbed > 16 * len(other._A) or not other._is_trusted:
+            other._renew()
+            return other
+        try:
+            other._W = np.concatenate([other._W, whiten_with(growth, QM)])
+        except FloatingPointError:  # M has lost too many digits
+            other._renew()
+        if len(other._W) >= PENDING:
+            assert other._M is not None
+            other._M, other._W = dgemm(-1.0, other._W.T, other._W.T, 1.0, other._M.T, trans_b=1).T, other._W[:0]
+        if sum(map(len, other._Q)) >= PENDING_ON_A:
+            other._A, other._Q = other._lower(), ()
         return other
 
     def matvec(self, v: Array) -> Array:
@@ -551,7 +566,7 @@ class Growing(Curvature):
 
     def factorized(self, ridge: float | Array = 0.0) -> Solve:
         """Return (A + diag(ridge))⁻¹ as a function; without a ridge the factor is kept until A grows again."""
-        if not is_nothing(ridge):
+        if np.ndim(ridge) or ridge != 0:
             return Dense(self.as_matrix(), majorizes=False).factorized(ridge)
         if self._factor_of_all is None:
             self._factor_of_all = steady_factor(self._lower(), self.classes)
@@ -564,25 +579,6 @@ class Growing(Curvature):
 
     def __add__(self, other: Curvature) -> Curvature:
         return add_as_matrices(self, other)
-
-    def _absorb(self, Q: Array, QM: Array, growth: Array) -> None:
-        self._Q, self._factor_of_all = (*self._Q, Q), None
-        self._absorbed += len(Q)
-        self._diagonal = self._diagonal + np.einsum("ij,ij->j", Q, Q)
-        # An eigenvalue that grows by 10⁶ at once costs M as many digits; rounding errors build up besides.
-        at_once = not np.diagonal(growth).max() <= 1e6
-        if self._M is None or at_once or self._absorbed > 16 * len(self._A) or not self._is_trusted:
-            self._renew()
-            return
-        try:
-            self._W = np.concatenate([self._W, whiten_with(growth, QM)])
-        except FloatingPointError:  # M has lost too many digits
-            self._renew()
-        if len(self._W) >= PENDING:
-            assert self._M is not None
-            self._M, self._W = dgemm(-1.0, self._W.T, self._W.T, 1.0, self._M.T, trans_b=1).T, self._W[:0]
-        if sum(map(len, self._Q)) >= PENDING_ON_A:
-            self._A, self._Q = self._lower(), ()
 
     def _lower(self) -> Array:
         if not self._Q:
