@@ -31,12 +31,14 @@ from majorant.core.model import Model
 from majorant.core.objective import Objective
 from majorant.core.preconditioners import LARGEST_GRAM, STEP, Level, Preconditioner
 from majorant.core.rounding import Magnitudes
-from majorant.core.threads import as_array
+from majorant.core.threads import as_array, even_parts, mapped
 
 # Tokens that threads take at a time.
 TOKENS = 2**12
 # Rows for each column, from which XᵀX is found at most.
 ROWS_PER_COLUMN = 100
+# Parts of a sample that threads take.
+PARTS = 16
 # Weights of the exact block at most. It is found from this share of the sequences, but from so many at least, and from
 # no more than take so many operations.
 LARGEST_BLOCK, SHARE, LEAST_SEQUENCES, OPERATIONS = 128, 0.2, 50, 4e8
@@ -339,11 +341,18 @@ class Basis:
         first = data.starts[:-1][np.diff(data.starts) > 0]
         weight = np.zeros(len(data))
         weight[np.diff(data.starts) > 0] = 1.0 if data.weight is None else data.weight[first]
-        H = np.zeros((n + len(self.steps),) * 2)
-        kernels.covariance.add_covariance(
-            np.ascontiguousarray(U), np.exp(A - A.max()), data.starts.astype(np.int64), weight, self.x, number,
-            kernels.covariance.room_for(data.starts, n, len(H)), H,
-        )  # fmt: skip
+        U, E, size = np.ascontiguousarray(U), np.exp(A - A.max()), n + len(self.steps)
+
+        def covariance(some: slice) -> Array:
+            begin, end = data.starts[[some.start, some.stop]]
+            H, starts = np.zeros((size, size)), data.starts[some.start : some.stop + 1].astype(np.int64) - begin
+            kernels.covariance.add_covariance(
+                U[begin:end], E, starts, weight[some], self.x[begin:end], number,
+                kernels.covariance.room_for(starts, n, size), H,
+            )  # fmt: skip
+            return H
+
+        H = sum(mapped(covariance, even_parts(len(data), PARTS)), np.zeros((size, size)))
         return 0.5 * (H + H.T) / self.share
 
 
@@ -382,9 +391,15 @@ class BlockSolve:
 
     def __call__(self, b: Array) -> Array:
         """Return the solution."""
-        p, n = self.curvature.shape
-        of_columns, others = self.Q.T @ b[: p * n].reshape(p, n), b[p * n :] / self.diagonal
-        exact = self.block(np.append(of_columns[-1], b[p * n :][self.of_steps]))
-        solved = ((of_columns @ self.R) / self.curvature) @ self.R.T
-        solved[-1], others[self.of_steps] = exact[:n], exact[n:]
-        return np.append(self.Q @ solved, others)
+        return self.several(b[None])[0]
+
+    def several(self, B: Array) -> Array:
+        """Return the solutions of k rows: Q is read once for all of them."""
+        (p, n), k = self.curvature.shape, len(B)
+        of_columns = (self.Q.T @ B[:, : p * n].reshape(k, p, n).swapaxes(0, 1).reshape(p, k * n)).reshape(p, k, n)
+        others = B[:, p * n :] / self.diagonal
+        exact = self.block(np.column_stack([of_columns[-1], B[:, p * n :][:, self.of_steps]]).T).T
+        solved = ((of_columns @ self.R) / self.curvature[:, None]) @ self.R.T
+        solved[-1], others[:, self.of_steps] = exact[:, :n], exact[:, n:]
+        back = (self.Q @ solved.reshape(p, k * n)).reshape(p, k, n).swapaxes(0, 1).reshape(k, p * n)
+        return np.column_stack([back, others])
