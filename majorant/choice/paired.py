@@ -502,6 +502,7 @@ class PairedComparison(Estimator):
                 part = slice(begin, min(begin + step, S.shape[0]))
                 yield part, S[part] @ through
 
+        self._likelihood.begin_at(self.coef_)
         names = [str(player) for player in self.players_] + self.param_names_[len(self.players_) :]
         with sharing(fit_threads(self.n_jobs, battles.features.nnz * max(n, 1))):
             found = bootstrap(

@@ -140,14 +140,22 @@ class SparseChoices:
     def __init__(self, features: sp.csr_array, sets: Array, flat: Array, ridge: Array) -> None:
         self._arrays = features.data, features.indices, features.indptr, sets
         self.flat, self.ridge, self.size = flat, ridge, features.shape[1]
+        self._known: tuple[Array | None, Array] = None, np.zeros(0)
 
-    def expand(self, theta: Array, amount: Array, *, curved: bool = True) -> Expansion:
+    def begin_at(self, theta: Array) -> None:
+        """Find the probabilities at a point where many fits will begin."""
+        values, columns, rows, sets = self._arrays
+        scores = sp.csr_array((values, columns, rows), shape=(len(rows) - 1, self.size)) @ theta
+        sizes, top = np.diff(sets), np.maximum.reduceat(scores, sets[:-1])
+        scores -= np.repeat(top, sizes)
+        self._known = theta, scores - np.repeat(np.log(np.add.reduceat(np.exp(scores), sets[:-1])), sizes)
+
+    def expand(self, theta: Array, amount: Array) -> Expansion:
         """Return F, ∇F and ∇²F where outcomes were observed so often (N)."""
-        gradient, H = self.ridge * theta, np.zeros((self.size, self.size) if curved else (0, 0))
-        loss = kernel.expansion(theta, *self._arrays, amount, gradient, H)
+        gradient, H = self.ridge * theta, np.zeros((self.size, self.size))
+        known = self._known[1] if theta is self._known[0] else np.zeros(0)
+        loss = kernel.expansion(theta, *self._arrays, amount, known, gradient, H)
         value = loss + 0.5 * float(self.ridge @ theta**2)
-        if not curved:
-            return value, gradient, H
         H += H.T
         H[np.diag_indices(self.size)] += self.ridge
         if self.flat.shape[1]:
