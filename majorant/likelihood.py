@@ -147,7 +147,7 @@ class FirthBinary:
         residual = self.weight * (p - self.share)
         if factor is None:
             return inf, residual @ self.X, H
-        h = np.einsum("ij,ij->i", factor(np.ascontiguousarray(self.X.T)).T, WX)
+        h = np.einsum("ij,ij->i", self.X @ factor.inverse(), WX)
         return loss - float(np.log(np.diagonal(factor.L)).sum()), (residual + h * (p - 0.5)) @ self.X, H
 
 
@@ -205,17 +205,25 @@ def profile_interval(
     level : float
         Of the interval.
     """
-    F0, _, H0 = expand(theta)
-    rise, factor = 0.5 * float(chdtri(1, 1.0 - level)), _factor(H0)
+    start = expand(theta)
+    rise, factor = 0.5 * float(chdtri(1, 1.0 - level)), _factor(start[2])
     if factor is None:
         return -inf, inf
     reach = sqrt(2.0 * rise * float(direction @ factor(direction)))
-    low, high = (_end(expand, theta, direction, F0 + rise, side, reach) for side in (-1.0, 1.0))
+    low, high = (_end(expand, theta, start, direction, start[0] + rise, side, reach) for side in (-1.0, 1.0))
     return low, high
 
 
-def _end(expand: Callable[[Array], Expansion], theta: Array, c: Array, aim: float, side: float, reach: float) -> float:
-    here, (F, g, H) = theta, expand(theta)
+def _end(
+    expand: Callable[[Array], Expansion],
+    theta: Array,
+    start_of: Expansion,
+    c: Array,
+    aim: float,
+    side: float,
+    reach: float,
+) -> float:
+    here, (F, g, H) = theta, start_of
     start = float(c @ theta)
     for _ in range(STEPS):
         factor = _factor(H)
@@ -225,11 +233,11 @@ def _end(expand: Callable[[Array], Expansion], theta: Array, c: Array, aim: floa
         across = float(c @ b)
         room = 2.0 * (aim - F) - float(g @ a)  # twice what the model may still rise, its least under cᵀθ left out
         move = a + side * sqrt(max(room, 0.0) / across) * b
-        # What is left: the slope across ψ, and F.
+        # What is left: F, and the slope across ψ, of which an end is off by the square.
         along = float(c @ a) / across
         slope = a - along * b
         left = sqrt(max(float(slope @ (H @ slope)), 0.0))
-        if abs(aim - F) <= 1e-9 and left <= 1e-6:
+        if abs(aim - F) <= 1e-8 and left <= 1e-4:
             return float(c @ here)
         length = 1.0
         for _ in range(HALVINGS):

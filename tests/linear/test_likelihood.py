@@ -142,7 +142,7 @@ def test_marginal_effects_of_three_classes_are_derivatives():
 
 def test_prediction_intervals_of_spector():
     model = LogisticRegression(C=np.inf).fit(X_SPECTOR, Y_SPECTOR)
-    with pytest.raises(ValueError, match="the posterior needs the rows of the fit"):
+    with pytest.raises(ValueError, match="posterior_covariance"):
         model.predict_interval(X_SPECTOR)
     model.posterior_covariance(X_SPECTOR)
     low, high = model.predict_interval(X_SPECTOR[:3])
