@@ -99,6 +99,7 @@ class Bootstrap:
     within: float
     infinitesimal: Array
     acceleration: Array
+    alone: bool = False  # whether every cluster has one observation
     repeats: Array | None = None  # of jackknife replicates: how many observations each leaves out one of
 
     @property
@@ -194,6 +195,8 @@ class Bootstrap:
             words += f"; {self.separated} more have no maximum-likelihood estimate (separated) and are left out"
         if self.unresolved:
             words += f"; {self.unresolved} more did not converge and are left out"
+        if self.alone:
+            words += "; every cluster has one observation, so that clusters change nothing"
         return words
 
 
@@ -296,6 +299,7 @@ def bootstrap(
         max(each.within for each in done if each.estimates is not None),
         np.sqrt(squares),
         acceleration,
+        groups == observations.rows,
         repeats[left_out][kept] if of_jackknife else None,
     )
 

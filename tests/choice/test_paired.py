@@ -276,6 +276,8 @@ def test_clusters_are_drawn_as_they_are():
     apart = model.bootstrap(100, cluster=np.arange(1000)).std_errors
     together = model.bootstrap(100, cluster=np.tile(np.arange(100), 10)).std_errors
     assert (together > 2 * apart).all()
+    assert "every cluster has one observation" in str(model.bootstrap(5, cluster=np.arange(1000)))
+    assert "every cluster" not in str(model.bootstrap(5, cluster=np.arange(1000) // 2))
     assert len(model.bootstrap(10, cluster=judge, kind="bayesian").replicates) == 10
 
 
