@@ -83,7 +83,7 @@ class Callback:
         """Take a function that says at any time how far the fit has come, from where another one can go on."""
 
     def memory(self) -> Any:
-        """Return what has been found so far, if a fit that goes on should know it: numbers, strings, arrays."""
+        """Return the state of the callback for a fit that goes on: numbers, strings, arrays."""
         return None
 
     def recall(self, memory: Any) -> None:
@@ -341,7 +341,7 @@ class PassLine(Callback):
         self.end(str(fitted.result))
 
     def text(self, now: float) -> str:
-        """Return what the line says at a time."""
+        """Return the text of the line at a time."""
         seconds = max(now - self._began, 1e-9)
         if self.total is None:
             return f"{self.title}: {self.rows:,} rows  {self.rows / seconds:,.0f} rows/s"

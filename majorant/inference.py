@@ -240,7 +240,7 @@ FRAME_COLUMNS = ("estimate", "std_err", "z", "p", "low", "high")
 
 @dataclass(frozen=True)
 class Facts:
-    """What is said of a fit as a whole."""
+    """Statistics of a fit: log-likelihoods, observations, parameters, AIC, BIC and ρ²."""
 
     log_likelihood: float
     null_log_likelihood: float  # of parameters of zero

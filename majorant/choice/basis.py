@@ -64,7 +64,7 @@ class Collinear:
 
     @classmethod
     def of(cls, sets: Choices) -> Collinear:
-        """Return it for the sets that weigh something. An orthogonal factor keeps the digits that squares lose."""
+        """Return the collinearity of sets of positive weight; an orthogonal factor keeps digits that squares lose."""
         R: Any = np.zeros((0, sets.n_features))
         rows = max(
             FACTOR_BLOCK // (sets.n_features * int(sets.sizes.max())), sets.n_features // int(sets.sizes.max()) + 1
@@ -210,7 +210,7 @@ def of_columns(T: Array | None, phi: Array) -> Array:
 
 
 def errors_of_columns(T: Array | None, errors: Array, theta: Array) -> Array:
-    """Return how far each of θ = Tφ may be off if φ is off by so much, rounding errors of T included."""
+    """Return error bounds of θ = Tφ from those of φ, rounding errors of T included."""
     if T is None:
         return errors
     if T.ndim == 1:

@@ -43,7 +43,7 @@ def names_of(terms: Sequence[Term], alternatives: Sequence[str]) -> list[str]:
 
 
 def are_of(terms: Sequence[Term], count: int) -> bool:
-    """Return whether terms have a name, and are of some of so many alternatives, each once."""
+    """Return whether terms have names, and alternatives below ``count``, each once."""
     for term in terms:
         which = term.alternatives or ()
         numbers = all(type(a) is int and 0 <= a < count for a in which)
@@ -177,18 +177,18 @@ class LongLayout:
 
     @property
     def names(self) -> list[str]:
-        """What coefficients are called."""
+        """Names of the coefficients."""
         return names_of(self.terms, [str(label) for label in self.alternatives])
 
     def sample(self, frame: Any, weight: str | None) -> tuple[Sample, Situations]:
-        """Return what was chosen."""
+        """Return the choices, and the situations they were made in."""
         table = self.situations(frame)
         measure = self.measure(frame)
         weights = None if weight is None else numbers_of(frame, weight, "sample_weight")
         return Sample.of(table.choices(self.chosen(frame), measure, weights)), table
 
     def chosen(self, frame: Any) -> Array:
-        """Return what was chosen, row by row; no alternative that is not available."""
+        """Return the choices, row by row; a choice of an unavailable alternative is refused."""
         flags, closed = numbers_of(frame, self.choice, "choice"), self._closed(frame)
         if closed is not None and (closed & (flags > 0)).any():
             group = column_of(frame, self.group, "group")[np.argmax(closed & (flags > 0))]
@@ -229,7 +229,7 @@ class LongLayout:
         return Situations.arranged(matrix_of(self.terms, values, which), groups, self.names)
 
     def measure(self, frame: Any) -> Array | None:
-        """Return what is added to θᵀx: the offset, and -inf where an alternative is not available."""
+        """Return the offsets of θᵀx, -inf where an alternative is not available."""
         values = None if self.offset is None else numbers_of(frame, self.offset, "offset")
         closed = self._closed(frame)
         if closed is None:
@@ -309,11 +309,11 @@ class WideLayout:
 
     @property
     def names(self) -> list[str]:
-        """What coefficients are called."""
+        """Names of the coefficients."""
         return names_of(self.terms, self.labels)
 
     def sample(self, frame: Any, weight: str | None) -> tuple[Sample, None]:
-        """Return what was chosen; situations that look alike are written out once."""
+        """Return the choices; situations that look alike are written out once."""
         first, numbers = self.distinct(frame)
         sets = self.sets(frame, first)
         chosen, weights = column_of(frame, self.choice, "choice"), None
@@ -407,7 +407,7 @@ FrameLayout = LongLayout | WideLayout
 
 
 def as_json(layout: FrameLayout) -> dict[str, Any]:
-    """Return what JSON can hold of a layout."""
+    """Return a layout as data that JSON can hold."""
     return {"kind": layout.kind, **asdict(layout)}
 
 

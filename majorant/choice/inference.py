@@ -130,7 +130,7 @@ class ChoiceEstimator(Estimator):
         return in_columns(self._basis, covariance(self._hessian, scores(), kind, clusters))
 
     def _common(self, notes: Notes) -> Written:
-        """Return what files hold of every choice model."""
+        """Return the facts and arrays that files of all choice models hold."""
         arrays: dict[str, Array] = {}
         if self._hessian is not None:
             arrays["hessian"] = self._hessian

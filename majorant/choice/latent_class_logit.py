@@ -98,7 +98,7 @@ class Comparison:
 
 
 def _parameters(lengths: dict[str, int]) -> int:
-    """Return how many parameters there are: tastes of each class, and logits of membership in all but the first."""
+    """Return the number of parameters: tastes of each class, and logits of membership in all but the first."""
     if not lengths["known"]:
         raise ValueError("the array 'membership' lacks the column of the constant")
     return lengths["classes"] * lengths["features"] + (lengths["classes"] - 1) * lengths["known"]
@@ -668,7 +668,7 @@ class LatentClassLogit(ChoiceEstimator):
         return Result(outcome, sentence, float("nan"))
 
     def _without_end(self, model: LatentClasses, panel: Panel, expected: Expected, T: Array) -> str:
-        """Return which classes have tastes without end, and which covariates tell classes for sure, in words."""
+        """Return a sentence on the classes with infinite tastes and the covariates that separate membership."""
         clauses, remedy = "", "use a finite C, or ask for fewer classes"
         *of_tastes, of_membership = runaway_directions(model, expected, panel)
         if np.isinf(self.C):

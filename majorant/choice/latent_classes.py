@@ -70,7 +70,7 @@ class Panel(InMemory):
 
     @cached_property
     def person(self) -> Array:
-        """Who made each observation."""
+        """The person of each observation."""
         return np.repeat(np.arange(len(self)), np.diff(np.append(self.starts, len(self.choices))))
 
     @cached_property

@@ -69,12 +69,12 @@ class Situations:
 
     @property
     def rows(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return int(self.sizes.sum())
 
     @property
     def starts(self) -> Array:
-        """Where each situation begins."""
+        """The first row of each situation."""
         return np.concatenate(([0], np.cumsum(self.sizes)[:-1]))
 
     def sorted(self, values: Array) -> Array:
@@ -90,7 +90,7 @@ class Situations:
         return back
 
     def choices(self, y: Any, offset: Any, sample_weight: Any) -> Choices:
-        """Return what was chosen, checked."""
+        """Return the choices, checked."""
         if y is None:
             raise ValueError("y must say which row of each group was chosen (1 or True, 0 for the others), got None")
         flags = _numbers("y", y, self.rows)
@@ -206,7 +206,7 @@ def named(value: Any) -> str:
 
 
 def is_missing(values: Array) -> Array:
-    """Return which of some names are none."""
+    """Return a mask of the missing ones among names."""
     if values.dtype != object:
         return values != values if values.dtype.kind in "fcmM" else np.zeros(len(values), dtype=bool)
     # NaN is unlike itself; what is missing in pandas compares neither as equal nor as unlike.
@@ -298,7 +298,7 @@ def read_people(
 
 
 def read_covariates(membership: Any, rows: int, known: list[str] | None) -> tuple[Array, list[str]]:
-    """Return what is known of each row's person (rows × q), and names; none if nothing is given."""
+    """Return the covariates of each row's person (rows × q), and their names; none if nothing is given."""
     if membership is None:
         if known:
             raise ValueError(f"membership must be given as in the fit: {', '.join(known)}")

@@ -46,7 +46,7 @@ latent = functools.partial(option, panel="Hidden classes of people")
 
 @dataclass(frozen=True)
 class Utility:
-    """What an alternative is worth: options of the command, in a parameter of this type."""
+    """The utility of an alternative: options of the command, in a parameter of this type."""
 
     features: Annotated[Names, of_utility("Columns with one coefficient for all, as a b c or a,b,c.", "COLS")] = None
     by_alternative: Annotated[
@@ -107,7 +107,7 @@ class Errors:
 
 @dataclass(frozen=True)
 class LatentClasses:
-    """How many hidden classes there are, and of whom: options of the command, in a parameter of this type."""
+    """The hidden classes of people: options of the command, in a parameter of this type."""
 
     classes: Annotated[
         int | None,
@@ -314,7 +314,7 @@ class Chosen:
     layout: LongLayout | None = None  # where the model does not keep it itself
 
     def facts(self) -> dict[str, Any]:
-        """Return what there is to say, for JSON."""
+        """Return the statistics and estimates of the fit, for JSON."""
         from majorant.inference import FRAME_COLUMNS
 
         facts, table = self.summary.facts, zip(self.summary.names, self.summary.rows(), strict=True)
@@ -358,7 +358,7 @@ def load_choices(path: str) -> Any:
 
 @dataclass(frozen=True)
 class PredictedChoices:
-    """What a choice model says of a file, row by row: probabilities, and 1 for the likeliest of each situation."""
+    """Predictions of a choice model, row by row: probabilities, and 1 for the likeliest of each situation."""
 
     table: Table
     layout: LongLayout
@@ -368,7 +368,7 @@ class PredictedChoices:
     situations: int
 
     def measures(self) -> dict[str, Any]:
-        """Return how good it is: accuracy and mean log-loss of a situation."""
+        """Return accuracy and mean log-loss of the situations."""
         assert self.flags is not None
         chosen = self.flags > 0
         with np.errstate(divide="ignore"):
@@ -380,7 +380,7 @@ class PredictedChoices:
 def predict_choices(
     path: str, source: Tables, keep: Sequence[str] = (), *, chosen: bool, choice: str | None = None
 ) -> PredictedChoices:
-    """Return what a saved choice model says of a file, which is read whole: a situation may stand anywhere in it.
+    """Return the predictions of a saved choice model for a file, which is read whole: situations may be scattered.
 
     Where it is to be compared with what was ``chosen``, that is in the column of the fit, or in another.
     """

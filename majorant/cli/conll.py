@@ -95,7 +95,7 @@ class ColumnFile:
 
     @property
     def name(self) -> str:
-        """Return what to call it in a sentence."""
+        """Return the name of the file in messages."""
         return "standard input" if self.path == "-" else self.path
 
     def __iter__(self) -> Iterator[Sentence]:
@@ -307,7 +307,7 @@ class TemplateSet:
         return [rows[begin:stop] for begin, stop in zip(begins.tolist(), ends.tolist(), strict=True)]
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON can hold it."""
+        """Return the templates as data that JSON can hold."""
         return asdict(self)
 
     @classmethod

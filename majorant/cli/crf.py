@@ -299,7 +299,7 @@ class Tagger:
         self.estimator.save(path, notes={**notes, "version": majorant.__version__, **facts})
 
     def measure(self, source: ColumnFile, label_column: int | None = None) -> dict[str, Any]:
-        """Return how good the labels are that it gives to a file."""
+        """Return the scores of the predicted labels of a file."""
         column = self.label_column if label_column is None else label_column
         true: list[list[str]] = []
         predicted: list[list[str]] = []

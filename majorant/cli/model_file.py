@@ -162,7 +162,7 @@ class TableModel:
         return replace(found, schema=schema if target is None else replace(schema, target=target))
 
     def probabilities(self, source: Tables) -> Iterator[Predicted]:
-        """Yield what is predicted, chunk by chunk; values that were not trained on are warned of at the end."""
+        """Yield the predictions, chunk by chunk; a warning at the end names values that were not trained on."""
         from majorant.cli.schema import Columns
 
         unseen, drop, encoding = Unseen(self.schema), self.schema.missing == "drop", self.schema.encoding

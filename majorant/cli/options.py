@@ -92,7 +92,7 @@ class TableReading:
 
 @dataclass(frozen=True)
 class Learning:
-    """What is learnt from a table: options of the commands that train, in a parameter of this type."""
+    """The columns to learn from: options of the commands that train, in a parameter of this type."""
 
     features: Annotated[Names, reading("Columns to use, as a,b,c; all by default.", "COLS")] = None
     drop: Annotated[Names, reading("Columns to leave out, as id,name.", "COLS")] = None
@@ -100,7 +100,7 @@ class Learning:
     missing: Missing = None
 
     def wanted(self, target: str | None, standardize: bool, weight: str | None = None) -> Wanted:
-        """Return what to learn, for a target."""
+        """Return the options of learning, for a target."""
         from majorant.cli.schema import Wanted
 
         features, drop, categorical = (listed(names) for names in (self.features, self.drop, self.categorical))

@@ -1,4 +1,4 @@
-"""What every command prints with: tables, JSON, warnings; plain where nobody looks."""
+"""Output of the commands: tables, JSON, warnings and progress; plain text unless on a terminal."""
 
 from __future__ import annotations
 

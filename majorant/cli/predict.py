@@ -265,7 +265,7 @@ def evaluate(
 
 
 def _measure_probe(path: str, data: list[str], names: tuple[str | None, str | None]) -> dict[str, Any]:
-    """Return how good a probe is on the features of a file, with labels there or in a second one."""
+    """Return the metrics of a probe on the features of a file, with labels in the same file or in a second one."""
     from majorant import LinearProbe
     from majorant.cli.probe import rows
     from majorant.device.estimators import to_array
@@ -293,7 +293,7 @@ SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
 
 @dataclass
 class Tally:
-    """What is known of predictions so far: counts and sums, and of two classes the probability of the second.
+    """Running totals of predictions: counts and sums, and of two classes the probability of the second.
 
     AUC compares every row of one class with every one of the other: for two classes alone, a number of each is kept.
     """

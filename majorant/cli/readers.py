@@ -59,7 +59,7 @@ QUOTE, SPACE, NEWLINE, RETURN = b'" \n\r'
 
 
 def chunk_rows(rows: int | None, columns: int) -> int:
-    """Return how many rows make a chunk of so many columns, where ``rows`` does not say it.
+    """Return the number of rows of a chunk with so many columns, unless ``rows`` sets it.
 
     Examples
     --------
@@ -310,7 +310,7 @@ class Tables(ABC):
 
     @abstractmethod
     def with_absolute_paths(self) -> Self:
-        """Return the same files by names that hold in whatever folder a worker has been started."""
+        """Return the same files by absolute paths, for workers that were started in other folders."""
 
     def read(self, text: frozenset[str] = frozenset()) -> Table:
         """Return the whole table; the columns in ``text`` are kept as they are written."""
@@ -344,7 +344,7 @@ class Source(Tables):
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        """Return what to call it in a sentence."""
+        """Return the name of the file in messages."""
         return "standard input" if self.path == "-" else self.path
 
     @property
@@ -423,7 +423,7 @@ class Files(Tables):
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        """Return what to call them in a sentence."""
+        """Return the name of the files in messages."""
         more = len(self.sources) - 1
         return f"{self.sources[0].name} and {more} more file{'s' if more > 1 else ''}"
 

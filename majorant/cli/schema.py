@@ -79,7 +79,7 @@ class Columns:
 
     @property
     def levels(self) -> dict[str, int]:
-        """How many different values each column of text has."""
+        """The number of different values of each column of text."""
         return {part.name: len(part.levels) for part in self.parts if isinstance(part, Category)}
 
     def encode(self, table: Table, missing: str) -> Any:
@@ -117,7 +117,7 @@ class Columns:
         return unseen
 
     def complete(self, table: Table) -> Array:
-        """Return which rows lack nothing."""
+        """Return a mask of the rows without missing values."""
         self._check(table)
         return table.complete_rows(part.name for part in self.parts)
 
@@ -148,7 +148,7 @@ def empty_column(name: str, origin: str, rows: int) -> Refusal:
 
 @dataclass
 class ColumnFacts:
-    """What is known of a column so far.
+    """Statistics of a column, updated table by table.
 
     Of numbers that is their count, mean and sum of squares about the mean (Chan, Golub & LeVeque 1983); of text, how
     often it has each value, the mark of fractions had it been numbers, and the first cell that is none.
@@ -185,7 +185,7 @@ class ColumnFacts:
             self.count = total
 
     def feature(self, name: str, standardize: bool) -> Numeric | Category:
-        """Return how the column becomes features."""
+        """Return the encoding of the column."""
         if self.is_text:
             return Category(name, tuple(sorted(self.levels)))
         if not standardize:
@@ -254,7 +254,7 @@ class ColumnLearner:
                 facts.update(name, table)
 
     def finish(self) -> Columns:
-        """Return what was learnt, without columns that are empty throughout.
+        """Return the encoding, without columns that are empty throughout.
 
         Raises :class:`MixedColumns` of all that began as numbers and held text later.
         """
@@ -285,7 +285,7 @@ class Indices:
 
     @property
     def names(self) -> list[str]:
-        """What to call the features."""
+        """Names of the features."""
         return [str(self.first + i) for i in range(self.width)]
 
     def encode(self, table: Table, missing: str) -> Any:
@@ -333,7 +333,7 @@ class IndexLearner:
             total[: X.shape[1]] += np.asarray(part.sum(axis=0)).ravel()
 
     def finish(self) -> Indices:
-        """Return what was learnt."""
+        """Return the encoding."""
         width = self._sums.shape[1] - self._least
         if width < 1:
             raise Refusal("there are no features: every row is empty")
@@ -349,7 +349,7 @@ class IndexLearner:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What to learn from a table."""
+    """The options of learning from a table: target, weight, columns, missing values."""
 
     target: str | None  # None for formats where the labels have a place of their own
     weight: str | None = None
@@ -435,12 +435,12 @@ class Schema:
         return weights
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as data."""
+        """Return the schema as data that JSON can hold."""
         return {**asdict(self), "kind": "columns" if isinstance(self.encoding, Columns) else "indices"}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
-        """Return what :meth:`to_json` wrote."""
+        """Return the schema that :meth:`to_json` wrote."""
         found = data["encoding"]
         encoding: Columns | Indices
         if data["kind"] == "columns":

@@ -186,7 +186,7 @@ class Table:
         return [names[code] for code in codes.tolist()]
 
     def counts(self, name: str) -> Counter[str]:
-        """Return how often each value of text occurs, in the order of their first rows."""
+        """Return the count of each value of text, in the order of first rows."""
         column = self.column(name)
         if not is_string(column.type):
             return Counter(value for value in self.text(name) if value is not None)
@@ -194,13 +194,13 @@ class Table:
         return Counter(dict(zip(found.field(0).to_pylist(), found.field(1).to_pylist(), strict=True)))
 
     def missing(self, name: str) -> Array:
-        """Return which rows lack a value."""
+        """Return a mask of the rows without a value."""
         if self.is_text(name):
             return np.asarray(self.data.column(name).is_null().to_numpy())
         return np.isnan(self.numbers(name))
 
     def complete_rows(self, names: Iterable[str]) -> Array:
-        """Return which rows have a value in each of the columns."""
+        """Return a mask of the rows with a value in each of the columns."""
         lacking = np.zeros(len(self), dtype=bool)
         for name in names:
             lacking |= self.missing(name)

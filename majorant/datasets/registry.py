@@ -254,7 +254,7 @@ def _table(path: Path, *, label: int, first: int, last: int | None = None, heade
 
 @dataclass(frozen=True)
 class DataSet:
-    """What a set is, the files it is read from, and the function that reads their paths."""
+    """A data set: a summary, its files, and the function that reads their paths."""
 
     summary: str
     read: Read
@@ -447,7 +447,7 @@ def available(name: str) -> bool:
 
 
 def describe(name: str) -> str:
-    """Return what a data set is, in a line.
+    """Return the summary of a data set, one line.
 
     Parameters
     ----------

@@ -98,7 +98,7 @@ class TensorKronecker(Kronecker):
         return Bordered(values.clamp(min=0.0), basis, basis.T @ G[:-1, -1], G[-1, -1])
 
     def as_written(self) -> Kronecker:
-        """Return what a file can hold of it."""
+        """Return the curvature as arrays, for a file."""
         return Kronecker(as_array(self.classes), as_array(self.features), self.majorizes)
 
 
@@ -248,7 +248,7 @@ def stays(function: Function, recover: Function | None) -> bool:
 
 
 def brought(total: Any, *, arrays: bool = True) -> Any:
-    """Return what was added up on a device as numbers here, and arrays as well, if they are wanted."""
+    """Return sums from a device as numbers, and as arrays if they are wanted."""
     if isinstance(total, tuple):
         return tuple([brought(part, arrays=arrays) for part in total])
     if not isinstance(total, torch.Tensor):
@@ -262,7 +262,7 @@ def brought(total: Any, *, arrays: bool = True) -> Any:
 
 
 def free_memory(device: torch.device) -> float:
-    """Return how many bytes are free, those that PyTorch holds for later included."""
+    """Return the number of free bytes, those that PyTorch holds for later included."""
     if device.type != "cuda":
         return float("inf")
     held = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)

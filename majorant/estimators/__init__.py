@@ -1,1 +1,1 @@
-"""What estimators of all families share: settings, fitting, files, checkpoints, data larger than memory."""
+"""Estimators of all families: settings, fitting, files, checkpoints, data larger than memory."""

@@ -1,4 +1,4 @@
-"""What estimators share: :class:`Estimator`, and how settings and data of linear classifiers are read.
+"""The base class :class:`Estimator`, and checks of the settings and data of linear classifiers.
 
 Every refusal names the argument, what it got, and what to do.
 """
@@ -30,7 +30,7 @@ WORTH_SHARING = 2**19
 
 
 class Estimator(Saved, BaseEstimator):  # type: ignore[misc]
-    """What a fit publishes, ``save`` and ``load``, and scikit-learn's diagram with the sentence of the result.
+    """Base class of the estimators: results, ``save`` and ``load``, and scikit-learn's diagram with the result.
 
     Examples
     --------
@@ -80,7 +80,7 @@ class StepCount:
 
 
 def fit_threads(n_jobs: int | None, numbers: float) -> int:
-    """Return how many threads share a fit whose passes multiply so many numbers.
+    """Return the number of threads of a fit whose passes multiply so many numbers.
 
     With ``n_jobs`` that is what joblib makes of it: −1 for all cores. With None, as many as BLAS and OpenMP would use
     here (``OMP_NUM_THREADS``, ``threadpool_limits``), no more than joblib counts cores (``LOKY_MAX_CPU_COUNT``,
@@ -305,7 +305,7 @@ def read_weights(sample_weight: Any, X: Any) -> Array | None:
 
 
 def take_rows(rows: Array, *arrays: Any) -> tuple[Any, ...]:
-    """Return some rows of each array that there is."""
+    """Return the given rows of each array, None for None."""
     return tuple(None if array is None else array[rows] for array in arrays)
 
 

@@ -290,7 +290,7 @@ def is_disappointing(objective: Objective, fitted: Fitted) -> bool:
 
 
 def predicted_decrease(objective: Objective, fitted: Fitted) -> float:
-    """Return how much of F another step is predicted to gain."""
+    """Return the predicted decrease of F by another step."""
     own = objective.with_ledger()
     return own.predicted_decrease(own.point(fitted.params))
 
@@ -409,7 +409,7 @@ def judged_as_published(objective: Objective, fitted: Fitted, published: Array, 
 
 
 def above_tangent(moved: float, weight: float, value: float) -> float:
-    """Return how far a loss may rise above its tangent where differences of a row's scores move by ``moved`` at most.
+    """Bound the rise of a loss above its tangent where differences of a row's scores move by ``moved`` at most.
 
     A row of weight w bends by ¼ w m² at most, m the range of its moves; and by w (1 − max p) m², which its loss exceeds
     and which grows by a factor of e^m on the way. ``weight`` is that of all rows, or, where ``moved`` is the root of a

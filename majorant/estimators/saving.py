@@ -113,7 +113,7 @@ def are_any(values: Array) -> str:
 
 
 class Field(NamedTuple):
-    """What an array of a file must be: its kinds of values, as NumPy abbreviates them, its shape, and the values."""
+    """The specification of an array in a file: kinds of values, as NumPy abbreviates them, shape, and values."""
 
     kinds: str
     shape: tuple[Length, ...]
@@ -163,7 +163,7 @@ def check_arrays(fields: Mapping[str, Field], arrays: Mapping[str, Array]) -> No
 
 
 def coefficient_rows(lengths: dict[str, int]) -> int:
-    """Return how many rows the coefficients of a linear classifier have: two classes share one."""
+    """Return the number of rows of the coefficients of a linear classifier: two classes share one."""
     if lengths["classes"] < 2:
         raise ValueError(f"a classifier has at least two classes, got {lengths['classes']}")
     return 1 if lengths["classes"] == 2 else lengths["classes"]
@@ -356,7 +356,7 @@ def kind_of(path: str | Path) -> str:
 
 
 def fact(facts: Mapping[str, Any], name: str, *kinds: type) -> Any:
-    """Return what a file says of something, if that is of one of these kinds."""
+    """Return a fact that a file holds, if it is of one of these kinds."""
     if name not in facts:
         raise ValueError(f"it does not say what {name!r} is")
     value = facts[name]
@@ -404,7 +404,7 @@ def settings_of(model: Any) -> dict[str, Any]:
 
 
 def facts_of(model: Any, notes: dict[str, Any] | None) -> dict[str, Any]:
-    """Return what JSON can hold of an estimator: its settings, notes, and how its fit ended."""
+    """Return the facts of an estimator for JSON: its settings, notes, and how its fit ended."""
     as_json(notes, "notes must be what JSON can hold")
     result = model.result_
     ending = {"n_iter": int(np.max(model.n_iter_)), "gap": float(result.gap)}
@@ -666,12 +666,12 @@ class Saving:
 
     @cached_property
     def fingerprint(self) -> Fingerprint:
-        """What tells the data from others."""
+        """The fingerprint of the data."""
         return fingerprint(self.objective.data, self.names())
 
 
 def resumed(path: Any, estimator: Any, saving: Saving) -> Progress | None:
-    """Return how far the fit of a checkpoint had come, if it was one of this problem; raise if it was not."""
+    """Return the progress in a checkpoint of this problem; a checkpoint of another one is refused."""
     if path is None:
         return None
     with naming(path):

@@ -154,7 +154,7 @@ def check_executor(executor: Any) -> Any:
 
 
 def workers_of(executor: Any) -> int:
-    """Return how many workers an executor has, or how many cores there are if it does not say."""
+    """Return the number of workers of an executor, or of cores if it does not say."""
     return int(getattr(executor, "_max_workers", None) or os.cpu_count() or 1)
 
 

@@ -1,4 +1,4 @@
-"""What a fitted linear classifier can do: scores, probabilities, how sure it is of them, and its file."""
+"""The base class of linear classifiers: scores, probabilities, Laplace's posterior and files."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def read_rows(estimator: Any, X: Any, y: Any = None, *, reset: bool = True) -> t
 
 
 def take(X: Any, rows: Array | slice) -> Any:
-    """Return some rows; a slice of them is no copy."""
+    """Return the given rows; a slice of rows is no copy."""
     if isinstance(X, Design):
         return X.part(rows)
     if is_tensor(X) and not isinstance(rows, slice):
@@ -201,7 +201,7 @@ def draw(codes: Array, share: float, random_state: Any) -> Array:
 
 
 def name_of(metric: Metric) -> str:
-    """Return what a metric is called."""
+    """Return the name of a metric."""
     return metric if isinstance(metric, str) else getattr(metric, "__name__", repr(metric))
 
 
@@ -233,7 +233,7 @@ class Score:
 
 
 def score(model: Any, split: Split, metric: Metric) -> Score:
-    """Return how well a fitted model does on the rows that are held out."""
+    """Return the score of a fitted model on the held-out rows."""
     codes = split.codes
     losses, best = np.empty(len(codes)), np.empty(len(codes), dtype=np.int64)
     for rows in in_chunks(len(losses), max(len(split.classes), split.X_held.shape[1])):
@@ -276,7 +276,7 @@ class Turning:
 
 
 def foretold(values: Any) -> float:
-    """Return what is left to gain relative to F if gains go on to shrink as the last two did; NaN if they do not.
+    """Return the remaining decrease relative to F if decreases go on to shrink as the last two did, else NaN.
 
     With gains a then b that is b·(b/a)/(1 − b/a), the rest of a geometric series.
 

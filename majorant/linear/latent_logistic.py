@@ -75,7 +75,7 @@ SHARED = (
 
 
 def read_states(n_latent: Any, classes: Array) -> tuple[int, ...]:
-    """Return how many states each class has: one number for all, one each, or a dict of those that have more than one.
+    """Return the number of states of each class: one for all, one each, or a dict of those that have more than one.
 
     Examples
     --------

@@ -136,7 +136,7 @@ class FoldOf(Source):
 
     @property
     def feature_names(self) -> Sequence[str] | None:
-        """Those of the source."""
+        """Names of the columns of the source."""
         return self.source.feature_names
 
     def pieces(self) -> Sequence[Piece]:
@@ -405,7 +405,7 @@ class LogisticRegressionCV(CallbackSupportMixin, LinearClassifier):  # type: ign
         return Folds(*(np.stack(values) for values in zip(*folds, strict=True)))
 
     def _folds_of_source(self, source: Source, grid: Array) -> Folds:
-        """Return the same of folds of every k-th row of a source; all values of C share every read."""
+        """Return the folds of every k-th row of a source; all values of C share every read."""
         if not (self.cv is None or (is_count(self.cv) and self.cv >= 2)):
             raise ValueError(
                 "cv must be a number of folds of at least 2 for a source, whose rows are split by position: "

@@ -25,7 +25,7 @@ CLASS_MATRICES = 2**25
 
 
 class OnTensors(ClassModel):
-    """What both share."""
+    """Base class of the models on tensors."""
 
     def is_softmax(self) -> bool:
         return True
@@ -247,7 +247,7 @@ class TensorFactors(ClassFactors):
 
 
 def _any(value: Any) -> Any:
-    """Return what is a tensor here and an array elsewhere."""
+    """Return a tensor whose declared type is that of an array."""
     return value
 
 

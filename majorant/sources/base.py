@@ -110,7 +110,7 @@ class Chunk:
         yield self
 
     def take(self, rows: Array | slice) -> Chunk:
-        """Return some of the rows."""
+        """Return a chunk of the given rows."""
         labels = None if self.labels is None else replace(self.labels, codes=self.labels.codes[rows])
         return replace(self, X=self.X[rows], labels=labels, weight=None if self.weight is None else self.weight[rows])
 
@@ -187,7 +187,7 @@ def as_rows(X: Any) -> Array | sp.csr_array:
 
 
 def rows_per_chunk(columns: int) -> int:
-    """Return how many rows of that many columns make a chunk."""
+    """Return the number of rows of a chunk with so many columns."""
     return max(CHUNK_NUMBERS // max(columns, 1), 1)
 
 

@@ -41,7 +41,7 @@ def prefetch(iterate: Callable[[], Iterator[T]], ahead: int = 2) -> Iterator[T]:
 
 
 class Place(NamedTuple):
-    """Where an array stands in the file."""
+    """The place of an array in the file."""
 
     offset: int
     dtype: np.dtype[Any]

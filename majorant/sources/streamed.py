@@ -115,7 +115,7 @@ class Survey:
 
     @property
     def rows(self) -> int:
-        """How many there are."""
+        """The number of rows."""
         return sum(self.chunks)
 
     def centre(self) -> Centre | None:
@@ -132,7 +132,7 @@ class RowLabels:
     weight: Array | None  # of each row
 
     def told_by_chunk(self, classes: Array) -> float:
-        """Return how much of its label a row's chunk tells: nothing where rows are shuffled, 1 where they are sorted.
+        """Return the share of labels' entropy that chunks explain: 0 where rows are shuffled, 1 where they are sorted.
 
         That is the mutual information of chunks and labels, less its expectation under chance, relative to the entropy.
         """
@@ -352,7 +352,7 @@ class Streamed:
         return StreamedBlocks(self._read_blocks, self._parts(rows))
 
     def outlines(self, rows: int) -> StreamedBlocks:
-        """Return the same blocks without their rows, for tasks that use labels and weights alone."""
+        """Return blocks without rows, for tasks that use labels and weights alone."""
         return StreamedBlocks(self._label_blocks, self._parts(rows))
 
     def _parts(self, rows: int) -> list[list[slice]]:
@@ -398,7 +398,7 @@ class Streamed:
             return self._sampled[1]
 
     def narrowed(self) -> Streamed:
-        """Return the same: rows are read as they are."""
+        """Return the data themselves: rows are read in their own precision."""
         return self
 
     def visits(self, order: Order, passes: int, begin: int, end: int, multiple: int) -> Iterator[Labelled]:
