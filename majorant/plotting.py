@@ -27,6 +27,7 @@ from majorant.core.run import Restarts, held_out, minimize
 from majorant.core.solver import Solver
 from majorant.core.stochastic import StochasticSolver
 from majorant.estimators.fitting import TUNED, named_solver, tuned
+from majorant.linear.path import RegularizationPath
 
 # Okabe & Ito's colour-blind safe palette; line styles differ too, for print without colour.
 BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = (
@@ -387,8 +388,9 @@ def plot(fitted: Any, *, y: str | None = None, x: str | None = None, ax: Any = N
 
     Parameters
     ----------
-    fitted : estimator, Solution, Restarts, Trace or dict of arrays
-        What has been fitted, or its trace.
+    fitted : estimator, Solution, Restarts, Trace, dict of arrays or RegularizationPath
+        What has been fitted, or its trace. Of a path coefficients are drawn against C, with the number of those that
+        are not zero above.
     y : str, optional
         A column of the trace to draw instead, such as a metric.
     x : str, optional
@@ -409,6 +411,8 @@ def plot(fitted: Any, *, y: str | None = None, x: str | None = None, ax: Any = N
     >>> axes.get_yscale()
     'log'
     """
+    if isinstance(fitted, RegularizationPath):
+        return _draw_path(fitted, new_axes() if ax is None else ax)
     trace, result = _trace_of(fitted)
     x = next((name for name in ACROSS if name in trace), ACROSS[-1]) if x is None else x
     across = _column(trace, "x", x)
@@ -427,6 +431,22 @@ def plot(fitted: Any, *, y: str | None = None, x: str | None = None, ax: Any = N
         axis.set_yscale("log")
     if result is not None:
         axis.set_title(str(result), wrap=True, fontsize="small", loc="left")
+    return axis
+
+
+def _draw_path(path: RegularizationPath, axis: Any) -> Any:
+    """Draw each coefficient along a path, and the size of the support above."""
+    order = np.argsort(path.Cs)
+    Cs, W = path.Cs[order], path.coefs[order].reshape(len(order), -1)
+    for line in W[:, W.any(axis=0)].T:
+        axis.plot(Cs, line, lw=1.2)
+    axis.axhline(0.0, color=GREY, lw=0.8, zorder=0)
+    axis.set(xscale="log", xlabel="C", ylabel="coefficient", xlim=(Cs[0], Cs[-1]))
+    above = axis.secondary_xaxis("top")
+    some = np.unique(np.linspace(0, len(Cs) - 1, min(len(Cs), 6)).round().astype(int))
+    above.set_xticks(Cs[some], labels=[str(int(count)) for count in path.n_nonzero[order][some]])
+    above.minorticks_off()
+    above.set_xlabel("coefficients that are not zero")
     return axis
 
 

@@ -59,6 +59,9 @@ class Model:
     """The model: options of the command, in a parameter of this type."""
 
     C: Annotated[float, fitting("Inverse of the penalty: larger fits closer.", "X", "--C")] = 1.0
+    l1_ratio: Annotated[
+        float, fitting("Share of the penalty that is ℓ1: coefficients become zero.", "X", min=0, max=1)
+    ] = 0.0
     solver: Annotated[str, fitting(f"{either(SOLVERS)}.", "NAME")] = "auto"
     tol: Annotated[float, fitting("Certified relative suboptimality at which to stop.", "X")] = 1e-6
     max_iter: Annotated[int, fitting("Steps; of stochastic solvers, passes.", "N", min=0)] = 1000
@@ -85,7 +88,7 @@ class Model:
             classes = find_classes(weights, "class_weight")
             labels = match_classes(list(weights), classes, "--class-weight", lambda row: row)
             text = dict(zip(labels.tolist(), weights.values(), strict=True))
-        names = ("C", "solver", "tol", "max_iter", "penalize_intercept")
+        names = ("C", "l1_ratio", "solver", "tol", "max_iter", "penalize_intercept")
         own = {name: getattr(self, name) for name in names}
         return own | {"fit_intercept": self.intercept, "class_weight": text, "random_state": seed}
 

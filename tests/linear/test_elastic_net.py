@@ -45,7 +45,7 @@ def violation(model, X, y, weight=None, factors=None, offset=0.0):
 def test_the_optimality_conditions_hold(classes, sparse, l1_ratio, intercept):
     X, y = rows(classes=classes, sparse=sparse, shift=0 if sparse else 3)
     for C in (0.1, 1.0, 20.0):
-        model = LogisticRegression(l1_ratio=l1_ratio, C=C, fit_intercept=intercept).fit(X, y)
+        model = LogisticRegression(l1_ratio=l1_ratio, C=C, fit_intercept=intercept, tol=1e-8).fit(X, y)
         assert model.gap_ <= 1e-7  # rounding, which counts by itself here
         assert violation(model, X, y) < 1e-2
         assert model.n_nonzero_ == (model.coef_ != 0).sum()
@@ -55,7 +55,7 @@ def test_the_optimality_conditions_hold(classes, sparse, l1_ratio, intercept):
 @pytest.mark.parametrize("classes", [2, 3])
 def test_coefficients_are_sagas(classes):
     X, y = rows(classes=classes)
-    ours = LogisticRegression(l1_ratio=0.7, C=0.5).fit(X, y)
+    ours = LogisticRegression(l1_ratio=0.7, C=0.5, tol=1e-10).fit(X, y)
     theirs = Theirs(l1_ratio=0.7, C=0.5, solver="saga", tol=1e-9, max_iter=20_000).fit(X, y)
     np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=1e-5)
     np.testing.assert_array_equal(ours.coef_ != 0, theirs.coef_ != 0)
@@ -79,7 +79,7 @@ def test_weights_offsets_factors_and_single_precision(classes):
     narrow = LogisticRegression(**settings).fit(X.astype(np.float32), y, weight, offset)
     assert narrow.coef_.dtype == np.float32
     np.testing.assert_allclose(model.coef_, narrow.coef_, atol=1e-5)
-    balanced = LogisticRegression(l1_ratio=1, C=0.3, class_weight="balanced").fit(X, y)
+    balanced = LogisticRegression(l1_ratio=1, C=0.3, class_weight="balanced", tol=1e-8).fit(X, y)
     counts = np.bincount(y)
     assert violation(balanced, X, y, len(y) / (classes * counts[y])) < 1e-3
 
@@ -87,7 +87,7 @@ def test_weights_offsets_factors_and_single_precision(classes):
 def test_features_without_a_penalty_are_always_in():
     X, y = rows()
     factors = np.where(np.arange(X.shape[1]) == 9, 0.0, 1.0)
-    model = LogisticRegression(l1_ratio=1, C=0.01, feature_penalty=factors).fit(X, y)
+    model = LogisticRegression(l1_ratio=1, C=0.01, feature_penalty=factors, tol=1e-8).fit(X, y)
     np.testing.assert_array_equal(model.coef_[0] != 0, factors == 0)
     assert violation(model, X, y, factors=factors) < 1e-4
 
@@ -108,7 +108,7 @@ def test_at_the_largest_rate_all_are_zero_and_below_it_few_are_not(classes):
     X, y = rows(classes=classes)
     shares = np.eye(classes)[y].mean(axis=0)
     most = abs(X.T @ (shares - np.eye(classes)[y])).max()
-    above, below = (LogisticRegression(l1_ratio=1, C=1 / (most * factor)).fit(X, y) for factor in (1.001, 0.999))
+    above, below = (LogisticRegression(l1_ratio=1, C=1 / (most * factor), tol=1e-8).fit(X, y) for factor in (1.001, 0.999))
     assert above.n_nonzero_ == 0
     assert above.n_iter_[0] <= 1
     assert 1 <= below.n_nonzero_ <= 2
@@ -127,7 +127,7 @@ def test_separable_data_have_an_optimum(classes):
 def test_duplicate_constant_and_empty_columns_are_fine():
     X, y = rows()
     wide = np.column_stack([X, X, np.ones(len(X)), np.zeros(len(X)), X[:, :1]])
-    plain, model = (LogisticRegression(l1_ratio=1, C=0.5).fit(each, y) for each in (X, wide))
+    plain, model = (LogisticRegression(l1_ratio=1, C=0.5, tol=1e-8).fit(each, y) for each in (X, wide))
     assert model.gap_ <= 1e-8
     p = X.shape[1]
     together = model.coef_[:, :p] + model.coef_[:, p : 2 * p]
@@ -140,10 +140,10 @@ def test_wide_data_are_fitted_by_compiled_sweeps_as_well():
     rng = np.random.default_rng(0)
     X = sp.random_array((900, 4_000), density=0.1, rng=rng, format="csr")
     y = ((X @ rng.normal(size=4_000)) > 0).astype(int)
-    model = LogisticRegression(l1_ratio=1, C=1.0).fit(X, y)
+    model = LogisticRegression(l1_ratio=1, C=1.0, tol=1e-8).fit(X, y)
     assert violation(model, X, y) < 1e-3
     many = rng.integers(0, 3, len(y))
-    assert violation(LogisticRegression(l1_ratio=1, C=1.0).fit(X, many), X, many) < 1e-2
+    assert violation(LogisticRegression(l1_ratio=1, C=1.0, tol=1e-8).fit(X, many), X, many) < 1e-2
 
 
 # --- runs -------------------------------------------------------------------------------------------------
@@ -204,10 +204,10 @@ def test_select_from_model_takes_the_support():
 @pytest.mark.parametrize("classes", [2, 3])
 def test_every_point_of_a_path_is_the_fit_by_itself(classes):
     X, y = rows(classes=classes, p=40)
-    path = logistic_regression_path(X, y, Cs=[3.0, 0.02, 0.3], l1_ratio=0.9)
-    assert (path.gaps <= 1e-8).all()
+    path = logistic_regression_path(X, y, Cs=[3.0, 0.02, 0.3], l1_ratio=0.9, tol=1e-8)
+    assert (path.gaps <= 1e-7).all()
     for C, coef in zip(path.Cs, path.coefs, strict=True):
-        alone = LogisticRegression(C=C, l1_ratio=0.9).fit(X, y)
+        alone = LogisticRegression(C=C, l1_ratio=0.9, tol=1e-8).fit(X, y)
         np.testing.assert_allclose(coef, alone.coef_, atol=2e-4)
     np.testing.assert_array_equal(path.n_nonzero, (path.coefs != 0).sum(axis=(1, 2)))
 
@@ -222,3 +222,16 @@ def test_cross_validation_chooses_a_ratio_and_a_strength():
     assert (model.l1_ratio_, model.C_) == ([0.0, 0.5, 1.0][ratio], [0.01, 0.1, 1.0][C])
     alone = LogisticRegression(C=model.C_, l1_ratio=model.l1_ratio_).fit(X, y)
     np.testing.assert_allclose(model.coef_, alone.coef_, atol=1e-6)
+
+
+def test_a_number_of_points_begins_where_all_are_zero_and_is_drawn():
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    X, y = rows()
+    path = logistic_regression_path(X, y, Cs=5, l1_ratio=1, tol=1e-6)
+    assert path.n_nonzero[0] == 0 < path.n_nonzero[1]
+    assert path.Cs[-1] == pytest.approx(1000 * path.Cs[0])
+    axes = majorant.plot(path)
+    drawn = [line for line in axes.lines if len(line.get_xdata()) == 5]
+    assert len(drawn) == path.coefs.any(axis=0).sum()
+    assert axes.get_xscale() == "log"
