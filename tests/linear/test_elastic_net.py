@@ -108,7 +108,9 @@ def test_at_the_largest_rate_all_are_zero_and_below_it_few_are_not(classes):
     X, y = rows(classes=classes)
     shares = np.eye(classes)[y].mean(axis=0)
     most = abs(X.T @ (shares - np.eye(classes)[y])).max()
-    above, below = (LogisticRegression(l1_ratio=1, C=1 / (most * factor), tol=1e-8).fit(X, y) for factor in (1.001, 0.999))
+    above, below = (
+        LogisticRegression(l1_ratio=1, C=1 / (most * factor), tol=1e-8).fit(X, y) for factor in (1.001, 0.999)
+    )
     assert above.n_nonzero_ == 0
     assert above.n_iter_[0] <= 1
     assert 1 <= below.n_nonzero_ <= 2
