@@ -18,8 +18,10 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from majorant.callbacks import Fit, ProgressLine
-from majorant.chain import crfsuite
+from majorant.chain import crfsuite, labellings
+from majorant.chain.constraints import allowed_table
 from majorant.chain.dense import DenseChain, DenseSequences, InSingle
+from majorant.chain.feature_index import Universe
 from majorant.chain.features import (
     ChainFiles,
     FittedWeights,
@@ -30,9 +32,16 @@ from majorant.chain.features import (
     sequences,
     token_weights,
 )
+from majorant.chain.labellings import (
+    PartialChain,
+    PartialSequences,
+    best_labellings,
+    is_partial,
+    span_probabilities,
+)
 from majorant.chain.latent import LatentChain
 from majorant.chain.matrices import Matrices
-from majorant.chain.model import Chain, refuse_long
+from majorant.chain.model import Chain, constrained, refuse_long, split_scores
 from majorant.chain.sequences import Sequences
 from majorant.chain.source import Prepared, Wanted, chunkwise, from_source, in_memory, is_source, share_right
 from majorant.chain.tokens import Tokens, Vocabulary, encode, split_rows
@@ -91,6 +100,10 @@ class ChainEstimator(ChainFiles, Estimator):
         """Return how many states each label has."""
         return np.ones(len(classes), dtype=np.int64)
 
+    def _completed(self, universe: Universe, classes: Array) -> Universe:
+        """Return the universe of labels with what else is known of it."""
+        return universe.with_states(self._many_states(classes))
+
     def _take_up(self, states: Array) -> None:
         """Go on with states from a file."""
 
@@ -121,6 +134,9 @@ class ChainEstimator(ChainFiles, Estimator):
             pairs (tokens, labels)) brings its own labels and weights, and may be larger than memory: it is read once,
             and its numbers again at every pass.
         y : iterable of sequences of labels
+            In a list of :class:`~majorant.ChainCRF` a label may be known in part: a set of labels that a token may
+            have, or None for any. Then all labellings that agree are trained on, the loss is not convex, and the result
+            says "stationary".
         sample_weight : array, or list of arrays, optional
             Of each sequence, or of each of its tokens. Tokens that weigh differently make the loss
             Σ_t w_t (−log p(y_t | y_1 … y_{t−1}, x)), which is not convex: then nothing is certified. Where states are
@@ -148,9 +164,9 @@ class ChainEstimator(ChainFiles, Estimator):
 
     def _prepared(self, X: Any, y: Any, sample_weight: Any, lengths: Any, executor: Any) -> Prepared:
         if not is_source(X):
-            return in_memory(X, y, sample_weight, lengths, self._observed, self._many_states, executor)
+            return in_memory(X, y, sample_weight, lengths, self._observed, self._completed, executor)
         refuse_beside(y=y, sample_weight=sample_weight, lengths=lengths)
-        return from_source(X, Wanted(**self._wanted(), states=self._many_states), executor)
+        return from_source(X, Wanted(**self._wanted(), completed=self._completed), executor)
 
     def _publish(self, fitted: Fitted) -> None:
         publish(self, fitted)
@@ -392,6 +408,8 @@ class ChainEstimator(ChainFiles, Estimator):
         weights = self._weights.whole()
         if weights.universe.n > len(self.classes_):
             raise ValueError(f"a file of CRFsuite holds no hidden states, so no {type(self).__name__}")
+        if weights.universe.allowed is not None:
+            raise ValueError("a file of CRFsuite holds no constraints on transitions: its taggers would not obey them")
         return crfsuite.to_bytes(weights.tables([str(label) for label in self.classes_], self._vocabulary.names()))
 
     def _losses(self, X: Any, y: Any) -> Array:
@@ -479,6 +497,10 @@ class ChainCRF(ChainEstimator):
     max_iter : int
         Most steps. The default is there for fits that ``tol`` would never end: the fewer attributes there are for many
         tokens, and the smaller ``c2``, the more steps a certificate takes, which may be thousands.
+    transitions : None, "BIO", "BIOES", list of pairs, or callable
+        Which labels may follow each other, in training and in tagging: the schemes of chunks, the pairs (label, next
+        label) that are allowed, or a function of both that says so. None in the place of a label stands for the
+        beginning or the end of a sequence. For solvers "auto", "lbfgs" and "proximal".
     min_freq : float
         Pairs are left out whose values sum to less, as in CRFsuite: with values of one, those that occur less often.
         One difference: at 0 no pair is left out that occurs, where CRFsuite leaves out those whose values sum to less
@@ -522,6 +544,7 @@ class ChainCRF(ChainEstimator):
         solver: str = "auto",
         tol: float = 1e-3,
         max_iter: int = 10_000,
+        transitions: Any = None,
         min_freq: float = 0,
         all_possible_states: bool = False,
         all_possible_transitions: bool = False,
@@ -532,6 +555,7 @@ class ChainCRF(ChainEstimator):
     ) -> None:
         self.c2 = c2
         self.c1 = c1
+        self.transitions = transitions
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
@@ -542,6 +566,74 @@ class ChainCRF(ChainEstimator):
         self.verbose = verbose
         self.random_state = random_state
         self.callbacks = callbacks
+
+    # --- more than labels ---------------------------------------------------------------------------------
+
+    def predict_nbest(self, X: Any, n: int = 5, lengths: Any = None) -> list[list[tuple[list[Any], float]]]:
+        """Return the likeliest labellings of each sequence and their probabilities, the likeliest first.
+
+        Parameters
+        ----------
+        X, lengths
+            Sequences as for :meth:`fit`.
+        n : int
+            How many; a sequence that has fewer has all.
+
+        Returns
+        -------
+        list of lists of pairs (labels, probability)
+
+        Examples
+        --------
+        >>> from majorant import ChainCRF
+        >>> X = [[["the"], ["cat"], ["sat"]], [["a"], ["dog"]]]
+        >>> y = [["DET", "NOUN", "VERB"], ["DET", "NOUN"]]
+        >>> best, second = ChainCRF(c2=0.1).fit(X, y).predict_nbest([[["a"], ["cat"]]], n=2)[0]
+        >>> best[0], best[1] > second[1]
+        (['DET', 'NOUN'], True)
+        """
+        whole("n", n, least=1)
+        data, scores = self._scored(X, lengths)
+        (U, A), k = constrained(scores, data), data.universe.n
+        found: list[list[tuple[list[Any], float]]] = []
+        for begin, end, log_z in zip(
+            data.starts[:-1], data.starts[1:], Chain().log_partitions(scores, data), strict=True
+        ):
+            if begin == end:
+                found.append([([], 1.0)])
+                continue
+            labels, values = best_labellings(U[begin:end, :k], A[:k, :k], n)
+            named = self.classes_[labels].tolist()
+            found.append(list(zip(named, np.exp(values - log_z).tolist(), strict=True)))
+        return found
+
+    def predict_span_marginals(self, tokens: Any, spans: Any) -> list[float]:
+        """Return how likely spans of one sequence have certain labels.
+
+        Parameters
+        ----------
+        tokens : one sequence as for :meth:`fit`
+        spans : list of (begin, end, labels)
+            Tokens begin … end − 1, and a label for each; a set stands for any of its labels, None for any at all.
+
+        Returns
+        -------
+        list of floats
+            Probabilities.
+
+        Examples
+        --------
+        >>> from majorant import ChainCRF
+        >>> X = [[["the"], ["cat"], ["sat"]], [["a"], ["dog"]]]
+        >>> y = [["DET", "NOUN", "VERB"], ["DET", "NOUN"]]
+        >>> model = ChainCRF(c2=0.1).fit(X, y)
+        >>> one, either = model.predict_span_marginals(X[0], [(0, 2, ["DET", "NOUN"]), (0, 1, [{"DET", "NOUN"}])])
+        >>> 0.7 < one < either <= 1
+        True
+        """
+        data, scores = self._scored([tokens], None)
+        U, A = split_scores(scores, data)
+        return span_probabilities(U, A, data.universe, list(spans), self.classes_)
 
     # --- fitting ------------------------------------------------------------------------------------------
 
@@ -577,6 +669,8 @@ class ChainCRF(ChainEstimator):
         [['DET', 'NOUN', 'VERB']]
         """
         self._check_settings()
+        if self.transitions is not None:
+            raise ValueError("partial_fit knows no transitions that are not allowed: use fit")
         if self.c1:
             raise ValueError(f"partial_fit minimises with an ℓ2 penalty alone (c1=0), got c1={self.c1:g}: use fit")
         before = getattr(self, "_weights", None)
@@ -604,7 +698,14 @@ class ChainCRF(ChainEstimator):
         return self.classes_
 
     def _prepared(self, X: Any, y: Any, sample_weight: Any, lengths: Any, executor: Any) -> Prepared:
-        if self.solver in DENSE and executor is None and not is_source(X):
+        if is_partial(y):
+            if self.c1 or self.min_freq or self.solver not in DENSE or executor is not None:
+                raise ValueError(
+                    "labels that are known in part take solver 'auto' or 'lbfgs', c1=0, min_freq=0 and no executor"
+                )
+            every = self.all_possible_states, self.all_possible_transitions
+            return labellings.prepared(X, y, sample_weight, lengths, *every, self._completed)
+        if self.transitions is None and self.solver in DENSE and executor is None and not is_source(X):
             given, X = Matrices.of(X, lengths)
             if given is not None and (self.min_freq == 0 or not isinstance(given.design, DenseDesign | InSingle)):
                 return given.prepared(y, sample_weight, self._wanted())
@@ -640,6 +741,7 @@ class ChainCRF(ChainEstimator):
 
                 reducer = OnDevice(dense.design.place, ready.universe.n)
             model, size = self._model() if dense is None else DenseChain(), ready.universe.size
+            model = PartialChain() if isinstance(ready.data, PartialSequences) else model
             if self.n_jobs is not None and type(model) is Chain:  # who asks for threads lets them ascend together
                 model = Chain(threads())
             penalty = ElasticNet(self.c1, 2 * self.c2, size) if self.c1 else Ridge(2 * self.c2, size)
@@ -666,6 +768,9 @@ class ChainCRF(ChainEstimator):
     def _model(self) -> Chain:
         return Chain()
 
+    def _completed(self, universe: Universe, classes: Array) -> Universe:
+        return replace(universe, allowed=allowed_table(self.transitions, classes))
+
     def __copy__(self) -> Self:
         """Return a model that learns on its own: a stream is changed in place."""
         twin = type(self)(**self.get_params(deep=False))
@@ -678,6 +783,8 @@ class ChainCRF(ChainEstimator):
         super()._check_settings()
         check_number("c1", self.c1, least=0.0)
         one_of("solver", self.solver, SOLVERS)
+        if self.transitions is not None and self.solver in BOUNDED:
+            raise ValueError(f"transitions need a solver without bounds, such as 'auto', got {self.solver!r}")
         if self.c1 and self.solver != "auto":
             raise ValueError(
                 f"c1={self.c1:g} needs solver='auto', got {self.solver!r}: the others are for smooth penalties"

@@ -145,6 +145,8 @@ class Universe:
         How many of the first attributes have so many labels that a whole row pays.
     number : array
         The place of each attribute in this order, by the number it had before.
+    allowed : array of shape (n + 1, n + 1), optional
+        Which labels may follow each other, if not all: see :mod:`majorant.chain.constraints`.
     """
 
     n: int
@@ -153,6 +155,7 @@ class Universe:
     transitions: Array
     tabled: int
     number: Array
+    allowed: Array | None = None
 
     @classmethod
     def of(cls, pairs: Array, steps: Array, n: int, n_attributes: int) -> Universe:
@@ -202,9 +205,18 @@ class Universe:
 
     @cached_property
     def floor(self) -> Array:
-        """What scores start from: zero, next to nothing beyond n labels; and ones, zeros beyond."""
-        rows = np.zeros((2, self.width))
-        rows[0, self.n :], rows[1, : self.n] = NEVER, 1.0
+        """What scores start from: zero, next to nothing beyond n labels; and ones, zeros beyond.
+
+        The next two rows are added to the scores of the first and the last token, and the others say for each label
+        which may follow.
+        """
+        n, rows = self.n, np.zeros((4 + self.width, self.width))
+        rows[0, n:], rows[1, :n], rows[4 : 4 + n, :n] = NEVER, 1.0, 1.0
+        if self.allowed is not None:
+            rows[4 : 4 + n, :n] = self.allowed[:n, :n]
+            rows[2, :n], rows[3, :n] = (
+                np.where(ends, 0.0, NEVER) for ends in (self.allowed[n, :n], self.allowed[:n, n])
+            )
         return rows
 
     @property

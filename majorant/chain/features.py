@@ -90,6 +90,7 @@ class FittedWeights:
             pairs, names = places * universe.n + pairs % universe.n, [names[k] for k in kept.tolist()]
         order = np.argsort(pairs)
         few = Universe.of(pairs[order], universe.steps[steps != 0], universe.n, len(names))
+        few = replace(few, allowed=universe.allowed)
         weights = states[states != 0][order][np.searchsorted(pairs[order], few.pairs)]
         return FittedWeights(few, np.concatenate([weights, steps[steps != 0]])), Vocabulary(names, vocabulary.columns)
 
@@ -392,6 +393,7 @@ class ChainFiles(Saved):
         **saving.names_fields("attributes"),
         "pairs": Field("iu", ("pairs",), are_rising),
         "steps": Field("iu", ("steps",), are_rising),
+        "forbidden": Field("iu", ("forbidden",), are_rising, needed=False),
         "theta": Field("f", (lambda lengths: lengths["pairs"] + lengths["steps"],)),
         "metric": Field("f", (lambda lengths: lengths["pairs"] + lengths["steps"],), are_positive, needed=False),
     }
@@ -409,6 +411,11 @@ class ChainFiles(Saved):
         if len(vocabulary) < len(names):
             raise ValueError("the array 'names' holds duplicates")
         universe = Universe.of(arrays["pairs"].astype(np.int64), arrays["steps"].astype(np.int64), n, len(names))
+        if "forbidden" in arrays:
+            _refuse_beyond("forbidden", arrays["forbidden"], (n + 1) ** 2)
+            allowed = np.ones((n + 1) ** 2, dtype=bool)
+            allowed[arrays["forbidden"]] = False
+            universe = replace(universe, allowed=allowed.reshape(n + 1, n + 1))
         fitted = precision is None
         weights = FittedWeights(universe, theta) if fitted else StreamedWeights.of(Weights(universe, theta, precision))
         self._keep(weights, classes, vocabulary)
@@ -425,6 +432,8 @@ class ChainFiles(Saved):
         }
         if universe.n > len(self.classes_):
             arrays["states"] = self.n_states_
+        if universe.allowed is not None:
+            arrays["forbidden"] = np.flatnonzero(~universe.allowed)
         if precision is not None:
             arrays["metric"] = precision  # as files have called it from the first
         return saving.facts_of(self, notes), arrays

@@ -16,6 +16,7 @@ from scipy.special import xlogy
 from majorant.chain import dual, kernels
 from majorant.chain import kernels as chain_kernels
 from majorant.chain.dual import AscentInBlocks, ChainAscent, SharedAscent, transition_curvature
+from majorant.chain.feature_index import NEVER, Universe
 from majorant.chain.sequences import Sequences
 from majorant.chain.tokens import InBlocks
 from majorant.core.checks import Array
@@ -209,8 +210,10 @@ class Chain(Model[Sequences]):
         )  # fmt: skip
         return as_loss(loss), universe.joined_parts(G, table, B)
 
-    def loss_at_zero(self, batch: Sequences) -> float:
-        """Return the loss of parameters of zero: every label is as likely as another."""
+    def loss_at_zero(self, batch: Sequences) -> float | None:
+        """Return the loss of parameters of zero: every label is as likely as another, if each may follow each."""
+        if batch.universe.allowed is not None:
+            return None
         weight = batch.n_tokens if batch.weight is None else batch.weight.sum()
         return float(weight * np.log(batch.universe.n))
 
@@ -310,13 +313,14 @@ class Chain(Model[Sequences]):
     def sequence_losses(self, scores: Array, batch: Sequences) -> Array:
         """Return −log p(y_j) of each sequence, whatever it weighs; zero of an empty one."""
         U, A = split_scores(scores, batch)
-        universe = batch.universe
-        room = chain_kernels.forward_backward.room_for(batch.starts, universe.width)
-        losses = np.zeros(len(batch))
-        chain_kernels.forward_backward.losses(
-            U, np.ascontiguousarray(A), batch.starts, batch.y, universe.floor, room, universe.blocks, losses
-        )
-        return losses
+        seen, inner = U[np.arange(len(U)), batch.y], batch.inner_tokens()
+        seen[inner] += A[batch.y[inner - 1], batch.y[inner]]
+        ends = np.concatenate([[0.0], np.cumsum(seen)])[batch.starts]
+        return self.log_partitions(scores, batch) - np.diff(ends)
+
+    def log_partitions(self, scores: Array, batch: Sequences) -> Array:
+        """Return log Z_j of each sequence, zero of an empty one."""
+        return log_partitions(*split_scores(scores, batch), batch.starts, batch.universe)
 
     def hits(self, scores: Array, batch: Sequences) -> Array:
         """Return for each token whether its label is that of the likeliest sequence."""
@@ -324,7 +328,7 @@ class Chain(Model[Sequences]):
 
     def decode(self, scores: Array, batch: Sequences) -> Array:
         """Return the label of each token in the likeliest sequence (Viterbi)."""
-        U, A = split_scores(scores, batch)
+        U, A = constrained(scores, batch)
         n, y = batch.universe.n, np.empty(len(U), dtype=np.int32)
         chain_kernels.paths.viterbi(U, A, batch.starts, n, np.empty((len(U), n)), y)
         return y
@@ -345,6 +349,27 @@ def split_scores(flat: Array, batch: Sequences) -> tuple[Array, Array]:
     """Return the state scores (tokens × width) and the transition scores (width × width) as views."""
     width = batch.universe.width
     return flat[: -(width**2)].reshape(-1, width), flat[-(width**2) :].reshape(width, width)
+
+
+def log_partitions(U: Array, A: Array, starts: Array, universe: Universe) -> Array:
+    """Return log Z of each sequence, zero of an empty one."""
+    found, room = np.zeros(len(starts) - 1), chain_kernels.forward_backward.room_for(starts, universe.width)
+    chain_kernels.forward_backward.log_partitions(
+        np.ascontiguousarray(U), np.ascontiguousarray(A), starts, universe.floor, room, universe.blocks, found
+    )
+    return found
+
+
+def constrained(scores: Array, batch: Sequences) -> tuple[Array, Array]:
+    """Return state scores and transition scores, next to nothing where labels may not follow each other."""
+    (U, A), universe = split_scores(scores, batch), batch.universe
+    if universe.allowed is None:
+        return U, A
+    ends = np.diff(batch.starts) > 0
+    U, A = U.copy(), np.where(universe.floor[4:] > 0, A, NEVER)
+    U[batch.starts[:-1][ends]] += universe.floor[2]
+    U[batch.starts[1:][ends] - 1] += universe.floor[3]
+    return U, A
 
 
 def _empty_scores(batch: Sequences) -> tuple[Array, Array, Array]:
@@ -386,6 +411,7 @@ def sum_paths(U: Array, A: Array, batch: Sequences, P: Array, B: Array) -> float
 
 def _conditionals(U: Array, A: Array, batch: Sequences, P: Array, B: Array) -> float:
     """The same for tokens of uneven weights: Σ_t w_t log of what p(y_t | y_1 … y_{t−1}) is divided by."""
+    U, A = constrained(np.concatenate([U.ravel(), A.ravel()]), batch)
     n, top = batch.universe.n, A[: batch.universe.n, : batch.universe.n].max()
     largest = U[:, :n].max(axis=1, initial=-np.inf)
     E, T = np.exp(U - largest[:, None]), np.exp(A - top)

@@ -27,6 +27,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from majorant.chain.constraints import refuse_violations
 from majorant.chain.feature_index import PairSums, Universe
 from majorant.chain.features import (
     NO_LABEL,
@@ -242,7 +243,7 @@ def none_of(universe: Universe) -> Sequences:
 
 
 # From the labels to how many states each has.
-ManyStates: TypeAlias = Callable[[Array], Array]
+Completed: TypeAlias = Callable[[Universe, Array], Universe]
 CHANGED = "the source has changed since it was first read: it must yield the same chunks every time"
 
 
@@ -253,7 +254,7 @@ class Wanted:
     min_freq: float
     all_states: bool
     all_transitions: bool
-    states: ManyStates
+    completed: Completed  # the universe of classes with what else an estimator knows of it
 
 
 @dataclass(eq=False)
@@ -329,7 +330,7 @@ class Found:
         steps = _kept(
             numbers[first].astype(np.int64) * n + numbers[second], sums, n * n, wanted.min_freq, wanted.all_transitions
         )
-        universe = Universe.of(*refuse_none(pairs, steps), n, m).with_states(wanted.states(classes))
+        universe = wanted.completed(Universe.of(*refuse_none(pairs, steps), n, m), classes)
         return Encoding(self.vocabulary, self.labels, classes, numbers, universe)
 
 
@@ -441,7 +442,7 @@ def source_of(X: Any) -> Chunks | DaskBag:
 
 
 def in_memory(
-    X: Any, y: Any, sample_weight: Any, lengths: Any, observed: Observed, states: ManyStates, executor: Any
+    X: Any, y: Any, sample_weight: Any, lengths: Any, observed: Observed, completed: Completed, executor: Any
 ) -> Prepared:
     """Read sequences that are here; what was read on the way is let go of. Workers get their shares of them."""
     if y is None:
@@ -451,8 +452,9 @@ def in_memory(
     sizes = len(classes), len(vocabulary)
     if not isinstance(X, list | tuple):  # who has a list has its names in memory anyway
         vocabulary.pack()
-    universe = Universe.of(*observed(tokens, labels, *sizes), *sizes).with_states(states(classes))
+    universe = completed(Universe.of(*observed(tokens, labels, *sizes), *sizes), classes)
     data = sequences(universe, tokens, labels, token_weights(sample_weight, tokens.starts)).compact()
+    refuse_violations(data, classes)
     if executor is None:
         return Prepared(universe, classes, vocabulary, data, data.n_tokens)
     placed = shared_out(data, executor)

@@ -131,14 +131,14 @@ def lift(x: Features, begin: int, m: int, R: Array, G: Array, table: Array) -> N
 @compile_inlined
 def exponentiate(A: Array, floor: Array, room: Room) -> float:
     """Write T and its transpose; return the largest score, which was taken off."""
-    n, happens, never = breadth(A), floor[1], floor[0]
+    n, never = breadth(A), floor[0]
     top = largest(A[0] + never)
     for i in range(1, n):
         if floor[1, i] > 0:
             highest = largest(A[i] + never)
             top = highest if highest > top else top
     for i in range(n):
-        room.T[i] = exp(A[i] - top) * happens * floor[1, i]
+        room.T[i] = exp(A[i] - top) * floor[4 + i]
     transpose(room.T, room.transposed)
     return top
 
@@ -153,6 +153,10 @@ def sweep(m: int, floor: Array, room: Room) -> tuple[float, float]:
     happens, log_z, shifts, product = floor[1], 0.0, 0.0, 1.0
     for t in range(m):
         u = room.U[t]
+        if t == 0:
+            u = u + floor[2]
+        if t == m - 1:
+            u = u + floor[3]
         shift = largest(u)
         room.U[t] = u - shift
         e = exp(u - shift) * happens
@@ -222,21 +226,18 @@ def marginals(
 
 
 @compile_in_place
-def losses(U: Array, A: Array, starts: Array, y: Array, floor: Array, space: Array, width: Width, out: Array) -> None:
-    """Write −log p(y_j) of each sequence that has tokens."""
+def log_partitions(U: Array, A: Array, starts: Array, floor: Array, space: Array, width: Width, out: Array) -> None:
+    """Write log Z_j of each sequence that has tokens."""
     room, many = laid_out(space, width), len(starts) - 1
-    U, A, starts, y, floor, out = bare((U, A, starts, y, floor, out), width)
+    U, A, starts, floor, out = bare((U, A, starts, floor, out), width)
     top = exponentiate(A, floor, room)
     for s in range(many):
         begin, m = starts[s], starts[s + 1] - starts[s]
         if m > 0:
-            seen = U[begin, y[begin]]
             for t in range(m):
                 room.U[t] = U[begin + t] + floor[0]
-                if t > 0:
-                    seen += U[begin + t, y[begin + t]] + A[y[begin + t - 1], y[begin + t]]
             log_z, shifts = sweep(m, floor, room)
-            out[s] = log_z + shifts + (m - 1) * top - seen
+            out[s] = log_z + shifts + (m - 1) * top
 
 
 @compile_in_place
