@@ -174,8 +174,6 @@ class Constant(Design):
 
 # A column is centred if its mean is so many standard deviations from zero.
 FAR = 1.0
-# Rounding errors of a column, relative to its standard deviation, that leave it to be centred after each product.
-IMPLICIT = {np.float64: 1e-13, np.float32: 1e-6}
 # Rows that tell where columns are.
 ENOUGH_ROWS = 200
 
@@ -236,7 +234,8 @@ def with_constant(design: Design, weight: Array | None = None, center: bool | Ar
         return Constant(design, origin)
     if origin is not None and isinstance(design, CsrDesign):
         return design.centred_at(origin, design.without_zeros(weight))
-    is_implicit = ratio * np.finfo(design.dtype).eps <= IMPLICIT[design.dtype.type]
+    # Rounding errors of a column, relative to its standard deviation, that leave it to be centred after each product.
+    is_implicit = ratio * np.finfo(design.dtype).eps <= ({np.float64: 1e-13, np.float32: 1e-6})[design.dtype.type]
     if origin is None or is_implicit or not isinstance(design, DenseDesign):
         return design.bordered(origin)
     source = None if design.dtype == np.float64 else design

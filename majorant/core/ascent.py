@@ -155,14 +155,10 @@ def from_online_pass(objective: Objective, theta: Array, seed: int) -> StartResu
 
 # --- dual ascent --------------------------------------------------------------------------------------------
 
-# With fewer sequences than this, too much of θ moves at a time.
-LEAST_ROWS = 30
 # Rounds over all sequences. Later ones visit those that make up this share of all promises; those of others grow.
 FULL_ROUNDS, COVERED, AGEING = 2, 0.8, 1.5
 # F is evaluated when rounds to come promise this share of the dual objective; then when this share of that is left.
 FIRST_LOOK, NEXT_LOOK = 2e-3, 0.1
-# Of θ in a round, to be averaged: where F is stiff, θ strays to all sides.
-SNAPSHOTS = 100
 # Rounds end after so many in succession that leave more than this share of what was promised; or after so many at all.
 PATIENCE, SLOW, MOST_ROUNDS = 2, 0.9, 500
 # Where the next evaluation of F is more passes away than this, quasi-Newton steps certify sooner.
@@ -233,7 +229,8 @@ def suits(objective: Objective) -> bool:
     The penalty is a ridge, or an elastic net that is the same for all parameters.
     """
     penalty = objective.penalty
-    if not objective.comes_here or objective.rows < LEAST_ROWS:
+    # With fewer sequences than this, too much of θ moves at a time.
+    if not objective.comes_here or objective.rows < 30:
         return False
     if isinstance(penalty, ElasticNet):
         same = bool((penalty.l1 == penalty.l1[0]).all() and (penalty.l2 == penalty.l2[0]).all())
@@ -266,7 +263,8 @@ def ascend(objective: Objective, ascent: Ascent, seed: int) -> Ascent:
             break
         averaged = not ascent.contracts or (ascent.rounds >= FULL_ROUNDS and remaining * rate <= enough)
         order = _order(work, seed)
-        finite = work.visit(order, SNAPSHOTS if averaged else 1)
+        # Of θ in a round, to be averaged: where F is stiff, θ strays to all sides.
+        finite = work.visit(order, 100 if averaged else 1)
         passes, promised = float(work.lengths[order].sum() / work.lengths.sum()), float(work.gains.sum()) + work.moved
         objective.spend(passes=passes)
         rate = promised / ascent.promised if promised > 0 else 0.0

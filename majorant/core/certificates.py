@@ -338,8 +338,6 @@ LARGEST = 2_000
 DOUBT = 0.5
 # In standard errors: estimates that are nearer to the optimum have settled.
 SETTLED = 1e-6
-# Where some rows leave directions open so many times more are asked.
-MORE = 4.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -567,7 +565,8 @@ def _from_some_rows(F: Objective, at: Point, share: float) -> Decrement | None:
         hopeless = share * found.doubt > DOUBT
         if hopeless or (found.metric is not None and isfinite(found.size) and _is_flat(F, found.metric)):
             return found
-        share *= MORE
+        # Where some rows leave directions open so many times more are asked.
+        share *= 4.0
     return None
 
 
@@ -640,8 +639,6 @@ def _is_flat(F: Objective, metric: Metric) -> bool:
 
 # --- lower bounds from cuts ---------------------------------------------------------------------------------
 
-# Tangents that are kept: the best mean of those before, and the last ones.
-KEPT = 4
 # Slopes of more parameters are kept in single precision; what that loses is counted.
 MANY_PARAMETERS = 100_000
 
@@ -720,7 +717,8 @@ class Cuts:
         values = weights @ constants - 0.5 * norms**2
         best = int(values.argmax())
         self.lowest = max(self.lowest, float(values[best]))
-        if many == KEPT:
+        # Tangents that are kept: the best mean of those before, and the last ones.
+        if many == 4:
             kept, square, share = self._room(), 0.0, weights[best]
             for part in self._parts():
                 pairs = zip(share, self._cuts, strict=True)

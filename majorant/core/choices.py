@@ -21,9 +21,6 @@ from majorant.core.checks import Array, finite_array, row_weights
 from majorant.core.matrix import Design
 from majorant.core.rows import InMemory
 
-# Numbers that differ by less, relative to their size, are the same but for rounding errors.
-LAST_BITS = 2.0**-49
-
 
 @dataclass(frozen=True, eq=False, init=False)
 class Choices(InMemory):
@@ -210,7 +207,8 @@ class Choices(InMemory):
         possible = np.flatnonzero(~closed)
         first = possible[np.searchsorted(possible, starts)]
         X[closed] = np.repeat(X[first], sizes, axis=0)[closed]  # whatever stands there does not matter
-        last_bits = LAST_BITS * np.abs(X[first])
+        # Numbers that differ by less, relative to their size, are the same but for rounding errors.
+        last_bits = (2.0**-49) * np.abs(X[first])
         X -= np.repeat(X[first], sizes, axis=0)
         farthest = np.maximum.reduceat(np.abs(X), starts)
         X[:, (farthest <= last_bits).all(axis=0)] = 0.0
@@ -250,8 +248,6 @@ class Choices(InMemory):
         return part
 
 
-# Fewer sets than this share of all are worth a copy.
-WORTH = 0.7
 # Numbers compared at a time: about what stays in cache.
 AT_A_TIME = 2**16
 # An odd number that looks like noise: products with it, modulo 2⁶⁴, spread bits over all higher ones.
@@ -341,7 +337,8 @@ class _Kinds:
         return _Kinds(sets, self.looks[order], self.numbers, place[starts + self.picks] - starts).put_together()
 
     def _is_worth(self, kinds: int) -> bool:
-        return kinds <= WORTH * len(self.sets)
+        # Fewer sets than this share of all are worth a copy.
+        return kinds <= 0.7 * len(self.sets)
 
 
 def _equal(data: Choices, others: Array) -> Array:

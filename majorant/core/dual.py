@@ -32,12 +32,8 @@ from majorant.core.preconditioners import EXPONENTIAL, SPARSE, Prices, StartResu
 
 # Rows, and columns for each of them, from which sweeps pay: fewer columns make rows too much alike to be solved apart.
 LEAST_ROWS, COLUMNS_PER_ROW = 500, 2
-# Quasi-Newton steps that a sweep may cost: one over many classes costs as much as many passes.
-AFFORDABLE = 6.0
 # F is evaluated when sweeps have this much left to gain, relative to it; then when this share of that is left.
 WORTH_A_LOOK, LESS = 2e-6, 0.01
-# Sweeps end where one gains more than this share of what the one two before has gained.
-CONTRACTION = 0.66
 # μ, relative to the curvature along the intercept.
 DAMPING = 0.03
 
@@ -108,7 +104,8 @@ def suits(objective: Objective) -> bool:
     prices = Prices.of(objective)
     search = (16 if prices.classes == 1 else 66) * EXPONENTIAL  # for the root of each dual variable
     sweep = prices.rows * prices.classes * (2 * SPARSE * prices.stored + search)
-    return COLUMNS_PER_ROW * rows.shape[0] <= rows.shape[1] and sweep <= AFFORDABLE * prices.step
+    # Quasi-Newton steps that a sweep may cost: one over many classes costs as much as many passes.
+    return COLUMNS_PER_ROW * rows.shape[0] <= rows.shape[1] and sweep <= 6.0 * prices.step
 
 
 def begin(objective: Objective) -> Dual:
@@ -162,7 +159,8 @@ def sweep(objective: Objective, dual: Dual, seed: int) -> Dual:
             μ = DAMPING * curvature if curvature > 0 else μ
             b -= r.sum(axis=0) / μ  # b₀ moves to b
         gains = (*gains, gain)
-        contracts = gain > 0 and (len(gains) < 3 or gain <= CONTRACTION * gains[-3])
+        # Sweeps end where one gains more than this share of what the one two before has gained.
+        contracts = gain > 0 and (len(gains) < 3 or gain <= 0.66 * gains[-3])
     objective.spend(passes=len(gains) - dual.sweeps)
     intercepts = None if dual.intercepts is None else b
     return replace(

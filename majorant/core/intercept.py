@@ -30,8 +30,6 @@ NEGLIGIBLE = 1e-10
 LONGEST = -log(EPSILON)
 # Classes from which a Hessian takes longer than a pass, and how far intercepts may move from where it was found.
 MANY_CLASSES, NEARBY = 50, 0.1
-# Rows at a time for such a Hessian: of fewer it takes longer to be written than to be found.
-ROWS_FOR_MANY = 1_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +103,8 @@ def profile_intercept(
         at = moved
         if apart:
             between = partial(hessian_between_classes, model)
-            H = blocks.total_of_large(between, ROWS_FOR_MANY, len(moved) ** 2, residuals)
+            # Rows at a time for such a Hessian: of fewer it takes longer to be written than to be found.
+            H = blocks.total_of_large(between, 1_000, len(moved) ** 2, residuals)
         elif known:
             assert nearby is not None
             H, at = nearby.hessian, nearby.hessian_at

@@ -287,8 +287,6 @@ def mirrored(upper: Array) -> Array:
 
 # Numbers that are written out once, and kept: Hessians of small data are found at every step.
 FEW = 2**15
-# Of centred columns more are: to subtract their centres each time takes a fourth as long as the Hessian.
-FEW_CENTRED = 2**18
 # Centred squares below so many rounding errors of the sums that they are differences of are zero.
 ROUNDING = 64
 
@@ -385,7 +383,8 @@ class StoredDesign(Design):
             written[:, :-1] = X
         else:
             np.subtract(X, shift, out=written[:, :-1])  # there: fresh memory for a copy takes longer than to subtract
-        if written.size <= (FEW if shift is None else FEW_CENTRED):
+        # Of centred columns more are: to subtract their centres each time takes a fourth as long as the Hessian.
+        if written.size <= (FEW if shift is None else 2**18):
             vars(self)["written"] = written
         return written
 
@@ -551,8 +550,6 @@ def copied(array: Array, dtype: Any) -> Array:
     return result
 
 
-# Above this density a CSR block is multiplied faster as a dense one.
-DENSE_ENOUGH = 0.25
 # Rows that are compared before all are: a column that every row stores is stored by these.
 FEW_ROWS = 8
 
@@ -738,7 +735,8 @@ class CsrDesign(StoredDesign):
     @property
     def counts_pairs(self) -> bool:
         """Whether few enough entries are stored."""
-        return self.density < DENSE_ENOUGH
+        # Above this density a CSR block is multiplied faster as a dense one.
+        return self.density < 0.25
 
     def triangles(self, weights: Array) -> Array:
         """Return the upper triangles of weighted Gram matrices, from the pairs of non-zeros in a row."""

@@ -522,9 +522,6 @@ class DualAscent(Protocol):
 
 # --- models with hidden parts -------------------------------------------------------------------------------
 
-# Scores of a random start differ from row to row by about this much: enough for states to be told apart.
-SPREAD = 1.0
-
 
 class Latent(RowModel[Batch]):
     """What models with hidden parts share; it stands before the model of whole outcomes among the bases.
@@ -565,6 +562,7 @@ class Latent(RowModel[Batch]):
         """
         design, weight = self.design(like), self.score_weights(like)[: self.design(like).shape[0]]
         squares = design.pull_back_squares(weight[None])[0] / weight.sum()
-        scale = np.divide(SPREAD, np.sqrt(squares * len(squares)), out=np.zeros_like(squares), where=squares > 0)
+        # Scores of a random start differ from row to row by about this much: enough for states to be told apart.
+        scale = np.divide(1.0, np.sqrt(squares * len(squares)), out=np.zeros_like(squares), where=squares > 0)
         W = np.random.default_rng(seed).normal(size=(self.n_parameters(like) // len(scale), len(scale)))
         return (W * scale).ravel()

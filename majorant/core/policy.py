@@ -88,8 +88,6 @@ AIM, SAMPLE_AIM = 1e-10, 1e-4
 WINDOW = 8
 # L-BFGS pairs; and the least factor by which the last of them may correct a metric other than a Hessian.
 PAIRS, LEAST_FACTOR = 20, 0.2
-# Numbers of a sample of rows that are not in memory, at most: 32 MB, as much as a few chunks.
-FETCHED = 2**22
 
 
 @dataclass(frozen=True)
@@ -491,7 +489,8 @@ def sample_size(objective: Objective) -> int:
         return 0
     affordable = least * (prices.step / 2 - fixed) / (of_least - fixed)
     if objective.whole is None:  # it is fetched
-        affordable = min(affordable, FETCHED / max(prices.stored, 1.0))
+        # Numbers of a sample of rows that are not in memory, at most: 32 MB, as much as a few chunks.
+        affordable = min(affordable, (2**22) / max(prices.stored, 1.0))
     return max(least, int(min(affordable, objective.rows / 2)))
 
 

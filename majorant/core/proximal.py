@@ -69,8 +69,6 @@ if TYPE_CHECKING:
 
 # Newton stops when another step would gain less than this, per row of the batch.
 ENOUGH = 1e-7
-# Armijo's share of the decrease that the slope predicts.
-SUFFICIENT = 1e-4
 
 
 def solve_in_scores(model: RowModel[Any], batch: Any, scores: Array, G: Array) -> Array:
@@ -160,7 +158,8 @@ def solve_in_parameters(model: RowModel[Any], batch: Any, start: Array, A: Array
 
 def _enough(value: float, predicted: float) -> float:
     """Return what a step has to reach: Armijo's share of what the slope predicts, to rounding."""
-    return value - SUFFICIENT * max(predicted, 0.0) + 1e-13 * abs(value)
+    # Armijo's share of the decrease that the slope predicts.
+    return value - 1e-4 * max(predicted, 0.0) + 1e-13 * abs(value)
 
 
 def _evaluate(model: RowModel[Any], batch: Any, scores: Array, moved: Array) -> tuple[float, Array]:
@@ -314,8 +313,6 @@ LARGEST_WHOLE = 1_000
 # Rows of a mini-batch, and scores of one where the inner problem couples the classes of every row.
 DEFAULT_ROWS = 100
 COUPLED_SCORES = 400
-# The prior of a parameter that is not penalised: the stream needs one, the finish does not.
-WEAK_PRIOR = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -359,7 +356,8 @@ def prior_memory(model: RowModel[Any], like: Any, ridge: Array, rows: int, shape
 def prior_precision(ridge: Array) -> Array:
     """Return the penalty, and a weak prior where there is none."""
     weakest = np.min(ridge[ridge > 0], initial=np.inf)
-    return np.where(ridge > 0, ridge, min(weakest, WEAK_PRIOR))
+    # The prior of a parameter that is not penalised: the stream needs one, the finish does not.
+    return np.where(ridge > 0, ridge, min(weakest, 1e-3))
 
 
 def default_rows(model: RowModel[Any], like: Any, shape: str = "auto") -> int:

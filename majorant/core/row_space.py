@@ -40,8 +40,6 @@ from majorant.core.preconditioners import (
 )
 from majorant.core.quasi_newton import Direction, conjugate_gradients
 
-# Rows for each column, at most: where there are more, a Gram matrix of the columns is smaller.
-MOST_ROWS_PER_COLUMN = 1.5
 # Products that a step takes in the metric of factors.
 PRODUCTS_WITHIN = 10
 
@@ -152,7 +150,8 @@ def suits(objective: Objective) -> bool:
     prices, hessian = Prices.of(objective), HessianOfAll().price(objective)
     if hessian is not None and hessian[0] <= FREE * prices.step:
         return False
-    return t < prices.columns or (t <= MOST_ROWS_PER_COLUMN * prices.columns and RowSpace.narrows(objective))
+    # Rows for each column, at most: where there are more, a Gram matrix of the columns is smaller.
+    return t < prices.columns or (t <= 1.5 * prices.columns and RowSpace.narrows(objective))
 
 
 def is_next_to_free(objective: Objective) -> bool:

@@ -193,8 +193,6 @@ class OneBlock(Blocks):
 
 # Numbers that are cached with blocks of rows which are not in memory.
 CACHE = 2**25
-# Scores for each thread of a function of labels alone: fewer take less time than a thread takes to begin.
-SCORES_PER_THREAD = 2**17
 
 
 class LocalBlocks(Blocks):
@@ -240,7 +238,8 @@ class LocalBlocks(Blocks):
             blocks = self._blocks if self._outlines is None else self._outlines
             values = cached[0] if cached and isinstance(cached[0], list) else []
             scores = sum(np.size(value[0] if isinstance(value, tuple) else value) for value in values)
-            threads = min(threads, max(scores // SCORES_PER_THREAD, 1))
+            # Scores for each thread of a function of labels alone: fewer take less time than a thread takes to begin.
+            threads = min(threads, max(scores // (2**17), 1))
         total, values = _sum(function, blocks, cached, threads, gives)
         self._count = len(values)
         return total, values

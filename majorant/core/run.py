@@ -41,11 +41,6 @@ Metric: TypeAlias = Callable[[Array], float]
 Observer: TypeAlias = Callable[[Mapping[str, float], Array], Any]
 R = TypeVar("R")
 
-# Steps after which a linear program tells whether data without a certificate are separated.
-MANY_STEPS = (64, 512)
-# Two runs that end closer than this, relative to F, have found the same.
-SAME = 1e-5
-
 
 class Run:
     """A run of a solver, whose loop is ``while not run.iterate(state): state = step(state)``.
@@ -218,7 +213,8 @@ class Run:
         if (last or steps & (steps - 1) == 0 < steps) and F.separated(self.stopping.point.theta):
             return about_separation(F, separation.find(F, complete=True) if separation.suits(F) else None)
         failed = tight is not None and isnan(tight.gap) and not tight.early  # though it was near enough
-        in_doubt = last or failed or steps in MANY_STEPS
+        # Steps after which a linear program tells whether data without a certificate are separated.
+        in_doubt = last or failed or steps in (64, 512)
         if self._is_bounded or not in_doubt or not separation.suits(F):
             return ""
         found = separation.find(F)
@@ -546,7 +542,8 @@ def with_spread(result: Result, objectives: Array) -> Result:
     if not len(ended):
         return replace(result, message=f"all {len(objectives)} restarts failed: {result.message}")
     best, worst = float(ended.min()), float(ended.max())
-    alike = int((ended <= best + SAME * abs(best)).sum())
+    # Two runs that end closer than this, relative to F, have found the same.
+    alike = int((ended <= best + 1e-5 * abs(best)).sum())
     spread = (worst - best) / abs(best) if best and isfinite(worst) else 0.0
     said = f"; best of {len(objectives)} restarts: {alike} ended there, the worst {spread:.1e} above (relative)"
     failed = len(objectives) - len(ended)

@@ -48,8 +48,6 @@ from majorant.core.threads import norm
 CLEAR = 1e-6
 # A decrease counts if it is no smaller than this share of the rounding errors of F: others come without end.
 MATTERS = 1e-3
-# Where F is flat a gradient has to shrink to this share: by less, it may be noise.
-SHRINKS = 0.9
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,7 +178,8 @@ def improves(objective: Objective, new: Point, old: Point) -> bool:
     if new.value < old.value - MATTERS * rounding:
         return True
     flat = new.value <= old.value + rounding
-    return flat and norm(new.gradient) < SHRINKS * norm(old.gradient)
+    # Where F is flat a gradient has to shrink to this share: by less, it may be noise.
+    return flat and norm(new.gradient) < 0.9 * norm(old.gradient)
 
 
 # Gradients that Lanczos' method takes.

@@ -481,8 +481,6 @@ class LowRankSolve:
         return x - self.QE.T @ self.small(self.Q @ x)
 
 
-# max diag(A) / min diag(A₀) beyond which an explicit inverse is not to be trusted.
-ILL_CONDITIONED = 1e9
 # Rows that are left pending on M, which every product has to pass, and on A, which nothing does.
 PENDING, PENDING_ON_A = 96, 512
 
@@ -593,7 +591,8 @@ class Growing(Curvature):
 
     @property
     def _is_trusted(self) -> bool:
-        return bool(self._diagonal.max() <= ILL_CONDITIONED * self._smallest)
+        # max diag(A) / min diag(A₀) beyond which an explicit inverse is not to be trusted.
+        return bool(self._diagonal.max() <= 1e9 * self._smallest)
 
 
 def form(curvature: str | Form, rank: int = 10) -> Form:

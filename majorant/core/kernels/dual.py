@@ -24,8 +24,6 @@ from majorant.core.kernels import Csr
 from majorant.core.kernels.compiler import compile_inlined, compile_sums
 from majorant.core.kernels.products import times_long_row
 
-# Newton's method on one score stops before a step of this length: the probability there follows from a few derivatives.
-NEAR = 0.01
 # Below this q its steps are at most as long as they should be, wherever it begins.
 LARGE = 8.0
 # With several classes it stops when it moves scores by less than this, relative to the score.
@@ -79,7 +77,9 @@ def logistic_step(u: float, c: float, q: float) -> tuple[float, float]:
         a, slope, move, bend = _newton(c, q, v)
     last = 2 * (high - low)
     for _ in range(ITERATIONS):
-        if abs(move) <= NEAR:
+        # Newton's method on one score stops before a step of this length: the probability there follows from a few
+        # derivatives.
+        if abs(move) <= 0.01:
             break
         low, high = (v, high) if move > 0 else (low, v)
         if not low <= v + move <= high or abs(move) > 0.5 * last:  # Newton's method may swing to and fro

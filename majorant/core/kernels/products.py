@@ -77,15 +77,12 @@ def add(g: Array, G: Array) -> None:
         G[k] += g[k]
 
 
-# Non-zeros in a row from which a single sum, whose every addition waits for the one before, takes longer than four.
-# Of shorter rows processors add several at a time by themselves, and what four sums leave over costs more.
-LONG = 16
-
-
 @compile_inlined
 def are_long(X: Csr) -> bool:
     """Return whether rows are long on average."""
-    return len(X.data) >= LONG * (len(X.indptr) - 1)
+    # Non-zeros in a row from which a single sum, whose every addition waits for the one before, takes longer than
+    # four. Of shorter rows processors add several at a time by themselves, and what four sums leave over costs more.
+    return len(X.data) >= 16 * (len(X.indptr) - 1)
 
 
 @compile_inlined
