@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from majorant.choice.enumerated import Enumerated, LatentEnumerated
     from majorant.choice.latent_class_logit import LatentClassLogit
     from majorant.choice.paired import PairedComparison
+    from majorant.compilation import warm_up
     from majorant.core.ascent import OnlineMajorization
     from majorant.core.bound import QuadraticBound, log_partition_bound
     from majorant.core.choices import Choices
@@ -51,6 +52,7 @@ _HOMES = {
     "chain.latent_crf": ("LatentChainCRF",),
     "chain.model": ("Chain",),
     "chain.sklearn_crfsuite": ("CRF",),
+    "compilation": ("warm_up",),
     "choice.conditional_logit": ("ConditionalLogit",),
     "choice.enumerated": ("Enumerated", "LatentEnumerated"),
     "choice.latent_class_logit": ("LatentClassLogit",),
@@ -166,4 +168,5 @@ __all__ = [
     "plot",
     "solvers",
     "tune",
+    "warm_up",
 ]

@@ -14,7 +14,7 @@ from typer.core import TyperGroup
 
 from majorant.cli.balance import balance
 from majorant.cli.choice import choice
-from majorant.cli.compare import compare, reproduce
+from majorant.cli.compare import compare, reproduce, warm_up
 from majorant.cli.crf import ALSO as CRF_ALSO
 from majorant.cli.crf import COMMANDS as CRF_COMMANDS
 from majorant.cli.crf import crf
@@ -36,6 +36,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "compare": compare,
     "reproduce": reproduce,
     "info": info,
+    "warm-up": warm_up,
 }
 # Exit code of a command that was interrupted: 128 and the number of the signal.
 ABORTED = 128 + signal.SIGINT

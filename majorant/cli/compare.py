@@ -224,3 +224,20 @@ def reproduce(
         command.latent_table(out, runs, as_json)
     else:
         command.figures_of_paper(what, out, as_json, runs=runs, passes=passes, cv=cv, tune=tune)
+
+
+def warm_up() -> None:
+    """Compile what large fits use, once for all processes to come.
+
+    An image for a server or a read-only install runs this while it is built; NUMBA_CACHE_DIR says where loops are kept.
+    """
+    from majorant.compilation import warm_up as compile_all
+
+    kinds: list[str] = []
+
+    def tell(name: str) -> None:
+        kinds.append(name)
+        typer.echo(f"compiling for {name} …", err=True)
+
+    seconds = compile_all(tell)
+    typer.echo(f"ready after {seconds:.1f} s: {', '.join(kinds)}")
