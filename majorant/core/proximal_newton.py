@@ -50,10 +50,13 @@ LEAST, STEPS = 100, 20
 OUTSIDE, INSIDE = 0.3, 0.01
 # How exactly a model is minimised, relative to its violation: by sweeps over columns, and on its matrix.
 BY_SWEEPS, ON_MATRIX = 0.1, 1e-3
-# Nanoseconds for an entry of a column in a sweep, for a pair of entries of a sparse row, for a product of matrices.
-SWEPT, PAIR, PRODUCT = 2.0, 1.0, 0.15
+# Nanoseconds for an entry of a column in a sweep, for a pair of entries of a sparse row, for an entry of a matrix, and
+# for a product of matrices.
+SWEPT, PAIR, ENTRY, PRODUCT = 2.0, 2.0, 6.0, 0.15
 # Sweeps that a matrix may cost to be found at once; sweeps at most; coordinates of the largest matrix.
 AT_ONCE, MOST_SWEEPS, LARGEST_MATRIX = 8.0, 100, 5_000
+# How often a fit visits each stored number, about: of small data too few times for compiled loops to be loaded.
+VISITS = 64
 # A longer change of a score leaves the quadratic model.
 FAR = 3.0
 # The share of the predicted decrease that a step has to make, and halvings on the way to it.
@@ -68,11 +71,10 @@ JITTER = 1e-10
 
 @dataclass(frozen=True, eq=False)
 class ProximalNewtonState(State):
-    """What was worked on, and how: whether the next model is that of the bound, and whether its matrix is found."""
+    """What was worked on, and whether the next model is that of the bound."""
 
     working: Array | None = None
     bounded: bool = False
-    by_matrix: bool = False
     of_loss: Array | None = None  # the gradient of the loss, which a slope of zero does not tell
 
     def carried(self, objective: Objective, theta: Array) -> ProximalNewtonState | None:
@@ -130,10 +132,10 @@ class ProximalNewton(SteppingSolver[ProximalNewtonState]):
         # The working set with its columns, and the scores of all rows.
         working, outside = working_set(F, here, state)
         table = Table.of(F, working)
-        compiled, share = kernels.worth_compiling(AT_ONCE * table.numbers, table.n), table.share
+        compiled, share = kernels.worth_compiling(VISITS * table.numbers, table.n), table.share
         weight, theta, S = weights_of(rows), here.theta.copy(), np.concatenate(here.scores, axis=-1)
         loss, residual = model.loss_and_residual(S, rows)
-        bounded, by_matrix, aim, moved = state.bounded, state.by_matrix or not compiled, None, False
+        bounded, slow, aim, moved = state.bounded, False, None, False
 
         for _ in range(STEPS):
             # The model: the curvature D of each score by itself, and what couples the classes of a row.
@@ -156,12 +158,12 @@ class ProximalNewton(SteppingSolver[ProximalNewtonState]):
             # Coordinate descent: by sweeps, until these have cost as much as the matrix.
             new, of_intercepts, sweeps, affordable = x.copy(), np.zeros(table.n), 0, quadratic.sweeps_for_matrix()
             enough = max(0.3 * aim, ROUNDED * float(np.abs(quadratic.profiled).max(initial=0.0)))
-            by_matrix = by_matrix or affordable <= AT_ONCE
+            by_matrix = slow or not compiled or affordable <= AT_ONCE
             if not by_matrix or table.size > LARGEST_MATRIX:
-                new, of_intercepts, sweeps, by_matrix = quadratic.swept(
+                new, of_intercepts, sweeps, slow = quadratic.swept(
                     x, max(enough, BY_SWEEPS * violation), min(affordable, MOST_SWEEPS)
                 )
-            if by_matrix and table.size <= LARGEST_MATRIX:
+            if (by_matrix or slow) and table.size <= LARGEST_MATRIX:
                 new, of_intercepts = quadratic.minimised(x, new, max(enough, ON_MATRIX * violation), compiled=compiled)
             F.spend(passes=share * (1.0 + sweeps), curvatures=1)
 
@@ -195,7 +197,7 @@ class ProximalNewton(SteppingSolver[ProximalNewtonState]):
         point = Point(theta, loss + penalty.value(theta), penalty.slope(theta, of_loss), scores)
         if not improves(F, point, here):
             return state.moved_to(here, stalled=True)
-        return ProximalNewtonState.at(point, working=working, bounded=bounded, by_matrix=by_matrix, of_loss=of_loss)
+        return ProximalNewtonState.at(point, working=working, bounded=bounded, of_loss=of_loss)
 
     def _step_of_all(self, objective: Objective, state: ProximalNewtonState, here: Point) -> ProximalNewtonState:
         """Return the state after a Newton step on all coefficients, whose Hessian is found in a pass over the rows."""
@@ -387,11 +389,13 @@ class Quadratic:
         table, (n, t) = self.table, self.D.shape
         coupled = 1.0 if self.Q is None else 2.0
         sweep = SWEPT * coupled * (table.stored + 4 * n * t) + 1.0
+        # Besides products of rows: to write and read the matrix a few times, and a factor of half of it.
+        of_size = ENTRY * table.size**2 + PRODUCT * (0.5 * table.size) ** 3 / 3
         if not sp.issparse(table.X):
-            return PRODUCT * t * table.size**2 / sweep
+            return (PRODUCT * t * table.size**2 + of_size) / sweep
         of_column = np.bincount(table.column, minlength=table.X.shape[1]).astype(np.float64)
         of_row = np.bincount(table.X.indices, np.repeat(of_column, np.diff(table.X.indptr)), t)
-        return PAIR * 0.5 * float(of_row @ of_row) / sweep
+        return (PAIR * 0.5 * float(of_row @ of_row) + of_size) / sweep
 
     def swept(self, x: Array, enough: float, most: float) -> tuple[Array, Array, int, bool]:
         """Return coordinates and intercepts after sweeps over columns, how many there were, and whether that was all.
@@ -464,7 +468,6 @@ class Quadratic:
             one = np.zeros((1, 1)) if Q is None else Q
             starts = X.indptr.astype(np.int64)
             kernels.coordinates.add_gram(X.data, X.indices, starts, of, D, one, Q is not None, G)
-            G += np.tril(G, -1).T
             if Q is not None and table.is_free:
                 weighted = X.copy()
                 weighted.data *= Q[of[X.indices], np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))]

@@ -111,7 +111,7 @@ def sweep(
 def add_gram(
     data: Array, coordinates: Array, starts: Array, of: Array, D: Array, Q: Array, coupled: bool, G: Array
 ) -> None:
-    """Add the lower triangle of the Hessian of coordinates, whose entries in row j stand from starts[j] on, in order.
+    """Add the Hessian of coordinates, whose entries in row j stand from starts[j] on, in order.
 
     ``of`` is the class of each coordinate.
     """
@@ -122,7 +122,13 @@ def add_gram(
             for b in range(starts[j], a + 1):
                 second = coordinates[b]
                 m = of[second]
+                term = data[a] * data[b]
                 if k == m:
-                    G[first, second] += data[a] * data[b] * D[k, j]
+                    term *= D[k, j]
                 elif coupled:
-                    G[first, second] -= data[a] * data[b] * Q[k, j] * Q[m, j]
+                    term *= -Q[k, j] * Q[m, j]
+                else:
+                    continue
+                G[first, second] += term
+                if a != b:
+                    G[second, first] += term
