@@ -24,7 +24,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, eigvalsh
 from scipy.special import chdtri, expit, xlogy
 
-from majorant.core.certificates import _largest_spread
+from majorant.core.certificates import largest_spread
 from majorant.core.checks import Array
 from majorant.core.curvature import Factor, has_clear_pivots, inverse_root, lower_factor
 from majorant.core.newton import Expansion, newton
@@ -68,7 +68,7 @@ class Likelihood:
         """
         H = self.expand(theta)[2]
         root = inverse_root(H)[0]
-        widest = _largest_spread(self.objective, root, exactly=True)
+        widest = largest_spread(self.objective, root, exactly=True)
         L = np.linalg.cholesky(H)
 
         def spread(inverse: Array) -> float:

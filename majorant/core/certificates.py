@@ -504,11 +504,11 @@ def by_self_concordance(
     # S: a bound on it that takes less to find, or itself if that is better. Products of a row and R are off by no more
     # than a few ε of sums of magnitudes.
     rows, weaker = found.rows or F, sqrt(found.weaker)
-    S = (_largest_spread(rows, metric.root, exactly=False) + found.apart) / weaker
+    S = (largest_spread(rows, metric.root, exactly=False) + found.apart) / weaker
     a = S * found.size
     tight = a < 1 and (_excess(a) <= 0.5 * (1 + PERCENT) or found.relative(_excess(a) * found.square) <= aim)
     if not tight:
-        exact = (_largest_spread(rows, metric.root, exactly=True) + found.apart) / weaker
+        exact = (largest_spread(rows, metric.root, exactly=True) + found.apart) / weaker
         S = min(exact + 2 * EPSILON * (F.size + 10) * S, S)
         a = S * found.size
     if not a < 1:
@@ -609,7 +609,7 @@ def _largest_change(F: Objective, start: Array, end: Array) -> float:
     return float(F.blocks.total(partial(most, spreads.exact)).value)
 
 
-def _largest_spread(F: Objective, root: Array, *, exactly: bool) -> float:
+def largest_spread(F: Objective, root: Array, *, exactly: bool) -> float:
     """Return the largest distance between outcomes of a row, in the metric of a root."""
     spreads = F.model.spreads(root, F.like)
     assert spreads is not None
@@ -634,7 +634,7 @@ def _is_flat(F: Objective, metric: Metric) -> bool:
     # Of all directions together no row has more than it may have of one.
     size = np.abs(flat).T @ typical
     # Along empty columns alone, whose size is zero, nothing has a part.
-    return _largest_spread(F, flat / np.where(size > 0, size, 1.0), exactly=True) <= FLAT
+    return largest_spread(F, flat / np.where(size > 0, size, 1.0), exactly=True) <= FLAT
 
 
 # --- lower bounds from cuts ---------------------------------------------------------------------------------

@@ -178,6 +178,15 @@ def test_scales_and_anchors():
     assert table["std_error"][0] == pytest.approx(elo.compare(best, second).std_error)
 
 
+def test_many_battles_are_begun_by_a_tenth_of_them(monkeypatch):
+    winner, loser, C = battles(np.random.default_rng(11), n=3000, covariates=1)
+    plain = PairedComparison(tol=1e-10).fit(winner, loser, covariates=C)
+    monkeypatch.setattr("majorant.choice.paired.MANY", 10)
+    begun = PairedComparison(tol=1e-10).fit(winner, loser, covariates=C)
+    assert begun.n_iter_ < plain.n_iter_
+    assert np.allclose(begun.coef_, plain.coef_, atol=1e-10)
+
+
 def test_covariates_of_players_take_up_what_they_explain():
     rng = np.random.default_rng(6)
     size = rng.normal(size=30)
