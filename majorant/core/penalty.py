@@ -218,7 +218,7 @@ class Ridge(Penalty):
 
 
 class ElasticNet(Penalty):
-    """Σ_i (λ1_i |θ_i| + ½ λ2_i θ_i²) for λ1_i, λ2_i ≥ 0, each given as one number or as one for each of ``size``.
+    """Σ_i (λ1_i|θ_i| + ½ λ2_i θ_i²) for λ1_i, λ2_i ≥ 0, each given as one number or as one for each of ``size``.
 
     Examples
     --------
@@ -249,7 +249,7 @@ class ElasticNet(Penalty):
         return True
 
     def value(self, theta: Array) -> float:
-        """Return Σ_i (λ1_i |θ_i| + ½ λ2_i θ_i²)."""
+        """Return Σ_i (λ1_i|θ_i| + ½ λ2_i θ_i²)."""
         return float(self.l1 @ np.abs(theta)) + 0.5 * float(self.l2 @ (theta * theta))
 
     def gradient(self, theta: Array) -> Array:
@@ -286,7 +286,7 @@ class ElasticNet(Penalty):
     def excess(self, theta: Array, slope: Array, errors: Array | None = None, share: float = 1.0) -> float:
         """Return the Fenchel–Young gap for a share of the gradient of the loss; parameters without penalty have none.
 
-        With a = |θ_i|, h the gradient of the loss in the direction of θ_i, and its share sh, parameter i has
+        With a the size of θ_i, h the gradient of the loss in the direction of θ_i, and its share sh, parameter i has
 
             a (λ1 + sh) + ½ λ2 a² + (|sh| − λ1)₊²/2λ2,    or (λ1 + sh + λ2 a)²/2λ2 where sh ≤ −λ1.
 

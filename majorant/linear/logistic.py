@@ -160,7 +160,7 @@ class Problem(NamedTuple):
 class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignore[misc]
     """Regularised logistic regression, binary or multinomial, to a certified distance from the optimum.
 
-    Minimises C Σ_j w_j (−log p(y_j|x_j)) + Σ_i φ_i (r |θ_i| + ½ (1 − r) θ_i²), r = ``l1_ratio``, exactly as
+    Minimises C Σ_j w_j (−log p(y_j|x_j)) + Σ_i φ_i (r|θ_i| + ½ (1 − r) θ_i²), r = ``l1_ratio``, exactly as
     scikit-learn's estimator does (the objective reported is that divided by C); the intercept is not penalised unless
     asked for. With r > 0 coefficients are zero where that is best.
 
