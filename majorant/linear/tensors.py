@@ -44,7 +44,7 @@ class OnTensors(ClassModel):
     ) -> tuple[AlongIntercepts, Any]:
         loss, residual = self.loss_and_residual(scores + intercepts[:, None].to(scores.dtype), batch)
         H, weights = self.between_classes(residual, batch) if curved else (None, self.class_variances(residual, batch))
-        slope = _any(residual).sum(dim=1, dtype=torch.float64)
+        slope = _tensor(residual).sum(dim=1, dtype=torch.float64)
         return AlongIntercepts(loss, slope, H, self.inner(weights, weights)), residual
 
     def class_totals(self, batch: Labelled) -> Any:
@@ -77,7 +77,7 @@ class OnTensors(ClassModel):
         potentials = self.potentials(theta, batch)
         possible = torch.where(self.add_measure(potentials, batch) == -torch.inf, -torch.inf, potentials)
         margins: Any = self.margins(possible, batch)
-        margins = margins if batch.weight is None else margins[_any(batch.weight) > 0]
+        margins = margins if batch.weight is None else margins[_tensor(batch.weight) > 0]
         return float(margins.min()) if len(margins) else float("inf")
 
     def hessian_factors(self, scores: Any, batch: Labelled) -> Factors:
@@ -102,17 +102,17 @@ class TensorMultinomial(OnTensors, Multinomial):
     def loss_and_residual(self, scores: Any, batch: Labelled) -> tuple[Any, Any]:
         log_p = torch.log_softmax(scores.T, dim=1)
         loss = self._loss(log_p, batch)
-        R, y = log_p.exp_(), _any(batch.y)
+        R, y = log_p.exp_(), _tensor(batch.y)
         if batch.soft:
             R -= y.T
         else:
             R.scatter_add_(1, y[:, None], R.new_full((len(y), 1), -1.0))
         if batch.weight is not None:
-            R *= _any(batch.weight)[:, None].to(R.dtype)
+            R *= _tensor(batch.weight)[:, None].to(R.dtype)
         return loss, R.T
 
     def _loss(self, log_p: Any, batch: Labelled) -> Any:
-        y = _any(batch.y)
+        y = _tensor(batch.y)
         if not batch.soft:
             return -_weighted_sum(log_p.gather(1, y[:, None])[:, 0], batch.weight)
         # 0 · (−∞) is a class that neither can happen nor did.
@@ -131,25 +131,25 @@ class TensorMultinomial(OnTensors, Multinomial):
     def _covariance(self, scores: Any, batch: Labelled) -> tuple[Any, Any]:
         P = torch.softmax(scores.T, dim=1)
         each = (1.0 - P.square().sum(dim=1)).double() / (self.n_classes - 1)
-        return _grounded(self._product(P, P, batch)), each if batch.weight is None else each * _any(batch.weight)
+        return _grounded(self._product(P, P, batch)), each if batch.weight is None else each * _tensor(batch.weight)
 
     @staticmethod
     def _product(P: Any, Q: Any, batch: Labelled) -> Any:
         """Return Σ_j w_j p_j q_jᵀ."""
-        weighted = P if batch.weight is None else P * _any(batch.weight)[:, None].to(P.dtype)
-        return _any(batch.design).multiply(weighted.T, Q).double()
+        weighted = P if batch.weight is None else P * _tensor(batch.weight)[:, None].to(P.dtype)
+        return _tensor(batch.design).multiply(weighted.T, Q).double()
 
     @staticmethod
     def _variances(P: Any, batch: Labelled) -> Any:
         weights = P * (1.0 - P)
-        return (weights if batch.weight is None else weights * _any(batch.weight)[:, None].to(P.dtype)).T
+        return (weights if batch.weight is None else weights * _tensor(batch.weight)[:, None].to(P.dtype)).T
 
     @staticmethod
     def _probabilities(residual: Any, batch: Labelled) -> Any:
         """Return p (t×n), which residuals tell."""
-        P, y = residual.T.clone(), _any(batch.y)
+        P, y = residual.T.clone(), _tensor(batch.y)
         if batch.weight is not None:
-            w = _any(batch.weight)[:, None].to(P.dtype)
+            w = _tensor(batch.weight)[:, None].to(P.dtype)
             P = torch.where(w > 0, P / w, 0.0)
         if batch.soft:
             return P + y.T
@@ -161,10 +161,10 @@ class TensorMultinomial(OnTensors, Multinomial):
     def apply_hessian(self, weights: Any, V: Any, batch: Labelled) -> Any:
         V = V * weights
         V -= weights * V.sum(dim=0)
-        return V if batch.weight is None else V * _any(batch.weight).to(V.dtype)
+        return V if batch.weight is None else V * _tensor(batch.weight).to(V.dtype)
 
     def margins(self, scores: Any, batch: Labelled) -> Any:
-        S, y, never = scores.T, _any(batch.y), -torch.inf
+        S, y, never = scores.T, _tensor(batch.y), -torch.inf
         if batch.soft:
             observed = y.T > 0
             margin = S.masked_fill(~observed, torch.inf).amin(dim=1) - S.masked_fill(observed, never).amax(dim=1)
@@ -181,7 +181,7 @@ class TensorMultinomial(OnTensors, Multinomial):
         return H
 
     def hits(self, scores: Any, batch: Labelled) -> Any:
-        likeliest, y = scores.argmax(dim=0), _any(batch.y)
+        likeliest, y = scores.argmax(dim=0), _tensor(batch.y)
         return y.gather(0, likeliest[None])[0] if batch.soft else (likeliest == y).double()
 
 
@@ -195,24 +195,24 @@ class TensorBinary(OnTensors, Binary):
 
     def loss_and_residual(self, scores: Any, batch: Labelled) -> tuple[Any, Any]:
         R = torch.sigmoid(scores[0]) - self.targets(batch).to(scores.dtype)
-        weighted = R if batch.weight is None else R * _any(batch.weight).to(R.dtype)
+        weighted = R if batch.weight is None else R * _tensor(batch.weight).to(R.dtype)
         return self.loss(scores, batch), weighted[None]
 
     def targets(self, batch: Labelled) -> Any:
-        return _any(batch.y)[1] if batch.soft else _any(batch.y).double()
+        return _tensor(batch.y)[1] if batch.soft else _tensor(batch.y).double()
 
     def between_classes(self, residual: Any, batch: Labelled) -> tuple[Any, Any]:
         weights = self.class_variances(residual, batch)
         return weights.sum(dim=1, keepdim=True, dtype=torch.float64), weights
 
     def class_variances(self, residual: Any, batch: Labelled) -> Any:
-        w = torch.ones_like(residual[0]) if batch.weight is None else _any(batch.weight).to(residual.dtype)
-        off = residual + w * _any(batch.y)[1].to(w.dtype) if batch.soft else residual.abs()
+        w = torch.ones_like(residual[0]) if batch.weight is None else _tensor(batch.weight).to(residual.dtype)
+        off = residual + w * _tensor(batch.y)[1].to(w.dtype) if batch.soft else residual.abs()
         return off * (1.0 - torch.where(w > 0, off / w, 0.0))
 
     def class_weights(self, scores: Any, batch: Labelled) -> Any:
         weights = torch.sigmoid(scores) * torch.sigmoid(-scores)
-        return weights if batch.weight is None else weights * _any(batch.weight).to(weights.dtype)
+        return weights if batch.weight is None else weights * _tensor(batch.weight).to(weights.dtype)
 
     def apply_hessian(self, weights: Any, V: Any, batch: Labelled) -> Any:
         return weights * V
@@ -223,7 +223,7 @@ class TensorBinary(OnTensors, Binary):
 
     def margins(self, scores: Any, batch: Labelled) -> Any:
         towards = torch.where(self.targets(batch) > 0.5, scores[0], -scores[0])
-        return towards.masked_fill(_any(batch.y).amin(dim=0) > 0, -torch.inf) if batch.soft else towards
+        return towards.masked_fill(_tensor(batch.y).amin(dim=0) > 0, -torch.inf) if batch.soft else towards
 
     def row_hessians(self, scores: Any) -> Any:
         """Return p(1 − p) of each row."""
@@ -240,13 +240,13 @@ class TensorFactors(ClassFactors):
     """Σ_j w_j B_j ⊗ x_j x_jᵀ of tensors: the matrix, which is brought here."""
 
     def matrix(self) -> Any:
-        return _any(super().matrix()).cpu().numpy()
+        return _tensor(super().matrix()).cpu().numpy()
 
     def _parts(self, numbers: int = 0, most: int = CLASS_MATRICES) -> Any:
         return super()._parts(numbers, most)
 
 
-def _any(value: Any) -> Any:
+def _tensor(value: Any) -> Any:
     """Return a tensor whose declared type is that of an array."""
     return value
 
