@@ -407,7 +407,9 @@ class Quadratic:
         data = table.X.data if sparse else table.X.reshape(-1, order="F")
         starts = table.X.indptr.astype(np.int64) if sparse else np.arange(table.X.shape[1] + 1) * t
         of_class = np.searchsorted(table.classes, np.arange(n + 1))
-        columns = kernels.coordinates.Columns(data, table.X.indices if sparse else None, starts, table.column, of_class)
+        columns = kernels.coordinates.Columns(
+            data, table.X.indices if sparse else np.zeros(0, dtype=np.int32), starts, table.column, of_class
+        )
         coupled, Q = self.Q is not None, np.zeros((1, 1)) if self.Q is None else self.Q
         curvature = table.products_of_squares(self.D)
         curvature -= np.divide(self.of_own**2, self.totals[table.classes], out=np.zeros(len(x)), where=self.of_own != 0)

@@ -148,6 +148,19 @@ def test_wide_data_are_fitted_by_compiled_sweeps_as_well():
     assert violation(LogisticRegression(l1_ratio=1, C=1.0, tol=1e-8).fit(X, many), X, many) < 1e-2
 
 
+def test_sweeps_over_dense_and_sparse_columns_and_the_matrix_agree(monkeypatch):
+    X, y = rows(classes=3, t=200, p=60)
+    found = []
+    for at_once in (0.0, 1e9):  # sweeps first, or the matrix at once
+        monkeypatch.setattr("majorant.core.proximal_newton.AT_ONCE", at_once)
+        monkeypatch.setattr("majorant.core.proximal_newton.VISITS", 1e9)  # compiled
+        for given, labels in ((X, y), (sp.csr_array(X), y), (X, y % 2), (sp.csr_array(X), y % 2)):
+            found.append(LogisticRegression(l1_ratio=0.9, C=0.2, tol=1e-10).fit(given, labels).coef_)
+    for k in range(4):
+        np.testing.assert_allclose(found[k], found[k + 4], atol=1e-5)
+        np.testing.assert_allclose(found[k], found[k - k % 2], atol=1e-5)
+
+
 # --- runs -------------------------------------------------------------------------------------------------
 
 

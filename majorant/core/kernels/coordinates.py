@@ -8,7 +8,7 @@ with d = w p (1 − p) and q = √w p of softmax, which is its second derivative
 slope on the scores is V_k − q_k s, V_k = r_k + (d_k + q_k²) z_k and s = Σ_k q_k z_k: a move changes one V_k and s.
 
 Columns are stored one after the other: column i has data[starts[i]:starts[i+1]], in the rows of ``rows``, or in all
-rows where that is None. Coordinates of class k stand from of_class[k] to of_class[k+1], and ``column`` says which one.
+rows where that is empty. Coordinates of class k stand from of_class[k] to of_class[k+1], and ``column`` says which one.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ class Columns(NamedTuple):
     """Columns of X, and the coordinates that are pairs of a class and one of them."""
 
     data: Array
-    rows: Array | None
+    rows: Array
     starts: Array
     column: Array
     of_class: Array
 
 
 @compile_inlined
-def row_of(rows: Array | None, e: int, begin: int) -> int:
+def row_of(rows: Array, dense: bool, e: int, begin: int) -> int:
     """Return the row of an entry of a column."""
-    return e - begin if rows is None else rows[e]
+    return e - begin if dense else rows[e]
 
 
 @compile_sums
@@ -62,7 +62,7 @@ def sweep(
     class is at its best after every move: ``of_intercept`` is Σ_j d_kj x_j, and its square over the total is subtracted
     from the curvature. ``moved`` collects how far intercepts have moved. ``R`` and ``z`` are room for a number per row.
     """
-    largest = 0.0
+    largest, dense = 0.0, len(X.rows) == 0
     for k in range(len(V)):
         if X.of_class[k] == X.of_class[k + 1] and totals[k] == 0:
             continue
@@ -80,7 +80,7 @@ def sweep(
             begin, end = X.starts[X.column[c]], X.starts[X.column[c] + 1]
             slope = -of_intercept[c] * total * inverse
             for e in range(begin, end):
-                slope += X.data[e] * R[row_of(X.rows, e, begin)]
+                slope += X.data[e] * R[row_of(X.rows, dense, e, begin)]
             u = curvature[c] * x[c] - slope
             move = (u - min(max(u, -l1[c]), l1[c])) / h - x[c]
             if move != 0:
@@ -90,11 +90,11 @@ def sweep(
                 largest = max(largest, abs(move) * h)
                 total += of_intercept[c] * move
                 for e in range(begin, end):
-                    j = row_of(X.rows, e, begin)
+                    j = row_of(X.rows, dense, e, begin)
                     R[j] += D[k, j] * move * X.data[e]
                 if coupled:
                     for e in range(begin, end):
-                        z[row_of(X.rows, e, begin)] += move * X.data[e]
+                        z[row_of(X.rows, dense, e, begin)] += move * X.data[e]
         step = -total * inverse
         moved[k] += step
         for j in range(len(R)):
