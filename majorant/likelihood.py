@@ -22,7 +22,8 @@ from math import inf, isfinite, sqrt
 
 import numpy as np
 from scipy.linalg import LinAlgError, eigvalsh
-from scipy.special import chdtri, expit, xlogy
+from scipy.linalg.lapack import dpotrf
+from scipy.special import chdtri, xlogy
 
 from majorant.core.certificates import largest_spread
 from majorant.core.checks import Array
@@ -138,9 +139,11 @@ class FirthBinary:
     def expand(self, theta: Array) -> Expansion:
         """Return F, ∇F and the Hessian of the likelihood alone; F is infinite where that is singular."""
         s = self.X @ theta + self.offset
-        p = expit(s)
-        loss = float(self.weight @ (np.logaddexp(0.0, s) - self.share * s))
-        curved = self.weight * p * (1.0 - p)
+        e = np.exp(-np.abs(s))
+        odds = 1.0 / (1.0 + e)
+        p = np.where(s > 0, odds, e * odds)
+        loss = float(self.weight @ (np.log1p(e) + np.maximum(s, 0.0) - self.share * s))
+        curved = self.weight * (e * odds * odds)
         WX = curved[:, None] * self.X
         H = WX.T @ self.X
         factor = _factor(H)
@@ -226,9 +229,10 @@ def _end(
     here, (F, g, H) = theta, start_of
     start = float(c @ theta)
     for _ in range(STEPS):
-        factor = _factor(H)
-        if factor is None:
+        L, trouble = dpotrf(H, lower=1)
+        if trouble:
             return side * inf
+        factor = Factor(L)
         a, b = -factor(g), factor(c)
         across = float(c @ b)
         room = 2.0 * (aim - F) - float(g @ a)  # twice what the model may still rise, its least under cᵀθ left out
