@@ -1,5 +1,5 @@
 # Two commands do everything on a machine with Python (>= 3.11) and make:
-#   make demo    the paper's figure on the bundled ecoli data: a table, curves, and which claims hold
+#   make demo    both packages' defaults on breast cancer, a chain beside CRFsuite, two passes beside SGD: 15 seconds
 #   make test    lint, types, import contract and tests
 # Both create .venv and install the project into it first.
 
@@ -15,7 +15,8 @@ BIN := .venv/bin
 	touch $@
 
 demo: .venv/ready
-	$(BIN)/majorant reproduce ecoli --out out/demo
+	mkdir -p out
+	OMP_NUM_THREADS=1 $(BIN)/python -m examples.demo out/demo.png
 
 lint: .venv/ready
 	$(BIN)/ruff check .

@@ -120,7 +120,7 @@ class Stopping:
             asks = last or self.strong is not None
             if not asks and gap <= min(tol, self._last_estimate / SAFETY):
                 asks, self._last_estimate = True, gap
-            converged = asks
+            converged = asks and gap <= tol
             if asks and self._certified:
                 self.strong = self.strong or certificates.by_strong_convexity(F, point, aim=tol)
                 # Where an intercept is out of bounds nothing certifies, and the gradient tells.
