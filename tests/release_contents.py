@@ -16,8 +16,8 @@ DATA = {"majorant/py.typed", "majorant/datasets/ecoli.data"}
 ABOUT = {"METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE"}
 SOURCE_FILES = {"CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "Makefile", "PKG-INFO", "README.md"}
 SOURCE_FILES |= {"SECURITY.md", "conftest.py", "pyproject.toml", ".gitignore"}
-SOURCE_FOLDERS = {"majorant", "reproduction", "tests", "examples", "benchmarks", "docs"}
-SOURCE_ENDINGS = {".py", ".md", ".rst", ".png", ".svg", ".html", ".css", ".js", ".txt", ".ipynb", ".json"}
+SOURCE_FOLDERS = {"majorant", "reproduction", "tests", "examples", "benchmarks", "docs", "recipe"}
+SOURCE_ENDINGS = {".py", ".md", ".rst", ".png", ".svg", ".html", ".css", ".js", ".txt", ".ipynb", ".json", ".yaml"}
 MEGABYTES = {".whl": 1.0, ".gz": 6.0}
 
 
