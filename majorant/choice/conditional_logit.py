@@ -41,7 +41,9 @@ from majorant.core.choices import Choices, Sample
 from majorant.core.line_search import Point
 from majorant.core.matrix import DenseDesign
 from majorant.core.objective import Objective
+from majorant.core.penalty import ElasticNet
 from majorant.core.policy import QuasiNewton
+from majorant.core.proximal_newton import ProximalNewton
 from majorant.core.result import Fitted, Outcome, Result, about_separation, about_the_gap, counted
 from majorant.core.rows import Threads
 from majorant.core.solver import LBFGS, BatchMajorization, Newton
@@ -49,7 +51,7 @@ from majorant.core.structured import Arrow
 from majorant.core.threads import sharing, threads
 from majorant.estimators import saving
 from majorant.estimators.base import check_jobs, check_number, check_strength, fit_threads
-from majorant.estimators.fitting import errors_of, is_unwanted, publish, run, warn
+from majorant.estimators.fitting import STUCK, errors_of, is_unwanted, publish, run, warn
 from majorant.estimators.saving import Field, Notes, Written, all_or_nothing, are_any, are_counts
 from majorant.inference import (
     KINDS,
@@ -83,7 +85,10 @@ class ConditionalLogit(ChoiceEstimator):
     Parameters
     ----------
     C : float
-        Inverse of an ℓ2 penalty; ``np.inf``, the default, for maximum likelihood.
+        Inverse of a penalty; ``np.inf``, the default, for maximum likelihood.
+    l1_ratio : float
+        Which share of the penalty is ℓ1, as in :class:`~majorant.LogisticRegression`: with 1 and a finite C most
+        coefficients are zero. Up to 2,000 coefficients; there are no standard errors then.
     penalty : "firth" or None
         "firth" is Jeffreys' prior, with ``C=np.inf``: estimates are less biased, and finite where choices are
         separated.
@@ -174,6 +179,7 @@ class ConditionalLogit(ChoiceEstimator):
         self,
         *,
         C: float = np.inf,
+        l1_ratio: float = 0.0,
         penalty: str | None = None,
         solver: str = "auto",
         tol: float = 1e-8,
@@ -182,6 +188,7 @@ class ConditionalLogit(ChoiceEstimator):
         verbose: int = 0,
     ) -> None:
         self.C = C
+        self.l1_ratio = l1_ratio
         self.penalty = penalty
         self.solver = solver
         self.tol = tol
@@ -446,6 +453,7 @@ class ConditionalLogit(ChoiceEstimator):
             In the order of ``param_names_``.
         """
         check_is_fitted(self, "coef_")
+        self._refuse_l1()
         if self._hessian is None:
             errors = "there are no standard errors" if self._variances is None else "summary() has standard errors"
             raise ValueError(f"{len(self.coef_)} parameters are too many for a covariance matrix: {errors}")
@@ -480,6 +488,7 @@ class ConditionalLogit(ChoiceEstimator):
         Summary
             Printed it is text, notebooks show HTML, ``to_frame()`` returns a pandas data frame.
         """
+        self._refuse_l1()
         alone = self._hessian is None and self._variances is not None and kind == "hessian"
         found = self.covariance(kind, cluster) if not alone else self._variances
         assert found is not None
@@ -603,6 +612,7 @@ class ConditionalLogit(ChoiceEstimator):
     def _near(self) -> tuple[Choices, Array, Array]:
         """Return the sets with the columns XT that were fitted to, T as a matrix, and the estimates for them."""
         check_is_fitted(self, "coef_")
+        self._refuse_l1()
         if self._hessian is None:
             raise ValueError(f"{len(self.coef_)} parameters are too many for this: it takes a Hessian")
         if self._sample is None:
@@ -720,6 +730,13 @@ class ConditionalLogit(ChoiceEstimator):
             raise ValueError(f"penalty must be 'firth' or None, got {self.penalty!r}; C is that of an ℓ2 penalty")
         if self.penalty == "firth" and np.isfinite(self.C):
             raise ValueError(f"penalty='firth' takes the place of an ℓ2 penalty: set C=np.inf, got C={self.C!r}")
+        if not check_number("l1_ratio", self.l1_ratio, least=0.0) <= 1:
+            raise ValueError(f"l1_ratio must be a number between 0 and 1, got {self.l1_ratio!r}")
+        if self.l1_ratio and (np.isinf(self.C) or self.penalty is not None or self.solver != "auto"):
+            raise ValueError(
+                f"l1_ratio={self.l1_ratio!r} needs a finite C, penalty=None and solver='auto', got C={self.C!r}, "
+                f"penalty={self.penalty!r}, solver={self.solver!r}"
+            )
         one_of("solver", self.solver, SOLVERS)
         check_number("tol", self.tol, least=0.0)
         whole("max_iter", self.max_iter, least=0)
@@ -727,12 +744,19 @@ class ConditionalLogit(ChoiceEstimator):
         if not isinstance(self.verbose, bool | np.bool_):
             whole("verbose", self.verbose, least=0)
 
+    def _refuse_l1(self) -> None:
+        if self.l1_ratio:
+            raise ValueError(
+                "an ℓ1 penalty leaves estimates no standard errors: they are biased, and the same choices selected the "
+                "zeros; refit the columns that were selected with l1_ratio=0 and C=np.inf on other choices"
+            )
+
     def _fit_sample(self, sample: Sample, names: list[str]) -> None:
         refuse_nothing_to_choose(sample.sets)
         self.param_names_, self._sample, self._table, self._robust = names, sample, None, None
         with sharing(fit_threads(self.n_jobs, int(sample.sets.indptr[-1]) * len(names))):
             sets, T = in_units(sample.sets, names)
-            fit = self._fitted if self.penalty is None else self._fitted_firth
+            fit = self._fitted_firth if self.penalty else self._fitted_l1 if self.l1_ratio else self._fitted
             best, found, objective = fit(sets, T)
 
             # Columns that are nearly collinear are made orthonormal, and fitted again; those that are collinear are
@@ -769,7 +793,7 @@ class ConditionalLogit(ChoiceEstimator):
         else:
             errors = errors_of(best, objective.ridge, 1, None, {"coef_": found.theta[None]})["coef_error_"][0]
             self.coef_error_ = errors_of_columns(T, errors, self.coef_)
-        if is_unwanted(best.result, self.tol):
+        if is_unwanted(best.result, max(self.tol, STUCK if self.l1_ratio else 0.0)):
             warn(best.result)
 
     def _fitted_firth(self, sets: Choices, T: Array | None) -> tuple[Fitted, Polished, Objective]:
@@ -785,6 +809,21 @@ class ConditionalLogit(ChoiceEstimator):
         outcome = Outcome.STATIONARY if near else Outcome.STEP_LIMIT
         result = Result(outcome, f"{'stationary' if near else 'stopped'} after {words}", float("nan"))
         return Fitted(theta, result, steps, {}), Polished(theta, objective.value(theta), H), objective
+
+    def _fitted_l1(self, sets: Choices, T: Array | None) -> tuple[Fitted, Polished, Objective]:
+        """Return the fit to columns XT with an ℓ1 penalty; θ = Tφ is penalised, and not φ."""
+        units = np.ones(sets.design.shape[1]) if T is None else np.abs(T)
+        penalty = ElasticNet(self.l1_ratio / self.C * units, (1.0 - self.l1_ratio) / self.C * units**2, len(units))
+        objective = Objective(Enumerated(), sets, ridge=penalty, reducer=Threads(threads()))
+        fitted = run(
+            objective,
+            ProximalNewton(),
+            Fit(objective.model, _refuse_call, _refuse_call),
+            [ProgressLine()] if self.verbose else [],
+            tol=self.tol,
+            max_steps=self.max_iter,
+        )
+        return fitted, Polished(fitted.params, objective.value(fitted.params)), objective
 
     def _fitted(self, sets: Choices, T: Array | None) -> tuple[Fitted, Polished, Objective]:
         """Return the fit to columns XT, certified where Newton's last steps led, if that certificate says more."""
