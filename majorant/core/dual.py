@@ -98,8 +98,9 @@ def suits(objective: Objective) -> bool:
     whole, prior = objective.whole, objective.penalty.prior
     if whole is None or len(whole) < LEAST_ROWS or prior is None or not (prior[0] or prior.any()):
         return False
-    rows = objective.model.single_label_rows(whole)
-    if rows is None or not (rows.plain and rows.is_sparse):
+    design = getattr(whole, "design", None)
+    rows = objective.model.single_label_rows(whole) if design is not None and design.is_sparse else None
+    if rows is None or not rows.plain:
         return False
     prices = Prices.of(objective)
     search = (16 if prices.classes == 1 else 66) * EXPONENTIAL  # for the root of each dual variable

@@ -341,9 +341,10 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
             return QuasiNewtonState.at(here, ridge=ridge, most=steps)
         zero = objective.with_likely_intercept(np.zeros(objective.size))
         rows, rows_tried = sample_size(objective) if kind in ("auto", "sample") else 0, False
-        if kind == "auto" and ascent.suits(objective):
+        of_chain = kind == "auto" and not objective.model.has_rows
+        if of_chain and ascent.suits(objective):
             begun = ascent.begin(objective, zero, self.seed)
-        elif kind == "auto" and learns_online(objective):
+        elif of_chain and learns_online(objective):
             begun = from_online_pass(objective, zero, self.seed)
         elif kind == "auto" and dual.suits(objective):
             begun = dual.begin(objective).go_on(objective, None, self.seed)

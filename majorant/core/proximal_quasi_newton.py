@@ -152,7 +152,7 @@ class ProximalQuasiNewton(SteppingSolver[ProximalState]):
             L, D = np.tril(SY, -1), np.diag(np.diag(SY))
             φ = ψ @ np.linalg.pinv(np.block([[γ * (S @ S.T), L], [L.T, -D]]))
         d = np.zeros(len(free))
-        kernels.quasi_newton.coordinate_descent(
+        kernels.coordinates.coordinate_descent(
             g[free], θ[free], ψ, φ, γ, penalty.l1[free], penalty.l2[free], SWEEPS, SETTLED, d
         )
         there = θ[free] + d

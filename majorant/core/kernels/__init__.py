@@ -33,7 +33,6 @@ if TYPE_CHECKING:
         partition,
         products,
         quadratic,
-        quasi_newton,
         softmax,
         stochastic,
     )
@@ -48,7 +47,6 @@ __all__ = [
     "partition",
     "products",
     "quadratic",
-    "quasi_newton",
     "softmax",
     "stochastic",
     "worth_compiling",

@@ -9,11 +9,15 @@ slope on the scores is V_k − q_k s, V_k = r_k + (d_k + q_k²) z_k and s = Σ_k
 
 Columns are stored one after the other: column i has data[starts[i]:starts[i+1]], in the rows of ``rows``, or in all
 rows where that is empty. Coordinates of class k stand from of_class[k] to of_class[k+1], and ``column`` says which one.
+
+A quadratic model of low rank with an elastic net is the inner problem of proximal quasi-Newton steps.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
+
+import numpy as np
 
 from majorant.core.checks import Array
 from majorant.core.kernels import quadratic
@@ -132,3 +136,53 @@ def add_gram(
                 G[first, second] += term
                 if a != b:
                     G[second, first] += term
+
+
+# --- on a model of low rank ---------------------------------------------------------------------------------
+
+
+@compile_sums
+def coordinate_descent(
+    g: Array, θ: Array, ψ: Array, φ: Array, γ: float, l1: Array, l2: Array, sweeps: int, settled: float, d: Array
+) -> int:
+    """Move d towards the least of gᵀd + ½dᵀ(γI − ψφᵀ)d + R(θ + d); return how many sweeps it took.
+
+    Parameters
+    ----------
+    g, θ, l1, l2 : arrays of shape (p,)
+        The gradient of the loss, the parameters, and the elastic net R(θ) = Σ l1|θ| + ½ l2 θ².
+    ψ, φ : arrays of shape (p, k)
+        What the curvature is less than γ by.
+    sweeps, settled
+        How many sweeps there are at most; they end when one gains this share of the first.
+    d : array of shape (p,)
+        The direction, zero at first.
+    """
+    p, k = ψ.shape
+    u, first = np.zeros(k), 0.0
+    for sweep in range(sweeps):
+        gained = 0.0
+        for i in range(p):
+            inner, curved = 0.0, 0.0
+            for j in range(k):
+                inner += φ[i, j] * u[j]
+                curved += φ[i, j] * ψ[i, j]
+            h = γ - curved
+            h = h if h > 1e-10 * γ else 1e-10 * γ
+            x = θ[i] + d[i]
+            least = h * x - (g[i] + γ * d[i] - inner)
+            new = 0.0
+            if least > l1[i]:
+                new = (least - l1[i]) / (h + l2[i])
+            elif least < -l1[i]:
+                new = (least + l1[i]) / (h + l2[i])
+            δ = new - x
+            if δ != 0.0:
+                gained += h * δ * δ
+                d[i] += δ
+                for j in range(k):
+                    u[j] += ψ[i, j] * δ
+        first = gained if sweep == 0 else first
+        if gained <= settled * first:
+            return sweep + 1
+    return sweeps
