@@ -134,8 +134,8 @@ class OnlineMajorization(SteppingSolver[OnlineState]):
 
 def learns_online(objective: Objective) -> bool:
     """Return whether an online pass can be the start: of a chain, with every parameter penalised."""
-    penalty = objective.penalty
-    return objective.model.learns_online() and penalty.prior is not None and penalty.everywhere
+    penalty, few = objective.penalty, objective.rows <= MOST_ROWS * objective.size
+    return few and objective.model.learns_online() and penalty.prior is not None and penalty.everywhere
 
 
 def from_online_pass(objective: Objective, theta: Array, seed: int) -> StartResult:
@@ -155,6 +155,8 @@ def from_online_pass(objective: Objective, theta: Array, seed: int) -> StartResu
 
 # --- dual ascent --------------------------------------------------------------------------------------------
 
+# With more sequences for each parameter all directions are stiff, and steps from zero take fewer passes.
+MOST_ROWS = 10
 # Rounds over all sequences. Later ones visit those that make up this share of all promises; those of others grow.
 FULL_ROUNDS, COVERED, AGEING = 2, 0.8, 1.5
 # F is evaluated when rounds to come promise this share of the dual objective; then when this share of that is left.
@@ -229,8 +231,8 @@ def suits(objective: Objective) -> bool:
     The penalty is a ridge, or an elastic net that is the same for all parameters.
     """
     penalty = objective.penalty
-    # With fewer sequences than this, too much of θ moves at a time.
-    if not objective.comes_here or objective.rows < 30:
+    # With fewer sequences than ten, too much of θ moves at a time.
+    if not objective.comes_here or not 10 <= objective.rows <= MOST_ROWS * objective.size:
         return False
     if isinstance(penalty, ElasticNet):
         same = bool((penalty.l1 == penalty.l1[0]).all() and (penalty.l2 == penalty.l2[0]).all())

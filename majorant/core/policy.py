@@ -4,7 +4,7 @@ Where it starts (the first of these that applies, :meth:`QuasiNewton.start_withi
 
 1. a given θ: there, unless F is less at zero and one of the starts below leads further;
 2. small dense data: Newton's steps until the end (``small``), whatever θ is;
-3. chains: dual ascent, or else an online pass (``ascent``);
+3. chains of at most ten sequences for each parameter: dual ascent, or else an online pass (``ascent``);
 4. sparse rows, with columns twice as many or more: sweeps of dual coordinate descent while they contract (``dual``);
 5. tall data, of which two Newton steps on a sample cost no more than one step: these, and the Hessian of the sample;
 6. fewer dense rows than columns, or not many more: Newton's method among combinations of the rows, if the matrix of

@@ -187,8 +187,9 @@ def test_weights_are_repetitions():
     assert {pair: found[pair] for pair in shared} == pytest.approx(shared, abs=1e-4)
 
 
-def test_threads_make_no_difference():
-    assert ChainCRF(n_jobs=2).fit(X, Y).state_features_ == pytest.approx(ChainCRF().fit(X, Y).state_features_, abs=1e-5)
+def test_threads_end_at_the_same_optimum():
+    one, two = (ChainCRF(n_jobs=jobs, tol=1e-8).fit(X, Y) for jobs in (None, 2))
+    assert two.state_features_ == pytest.approx(one.state_features_, abs=1e-3)
 
 
 def test_partial_fit_grows_and_keeps_the_meaning_of_weights():
