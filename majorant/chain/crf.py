@@ -129,10 +129,11 @@ class ChainEstimator(ChainFiles, Estimator):
         ----------
         X : iterable of sequences, or a source
             A sequence is a list of tokens, a token a dict, a list of strings or a string; or a sequence is a matrix
-            with a row for each token, and as many columns as all others. With ``lengths``, one matrix with the rows of
-            all sequences. A generator is read once. A source (:class:`~majorant.Chunks` of sequences, a Dask bag of
-            pairs (tokens, labels)) brings its own labels and weights, and may be larger than memory: it is read once,
-            and its numbers again at every pass.
+            with a row for each token, and as many columns as all others. ``ChainCRF`` also takes tensors of PyTorch,
+            and pairs of a matrix and a list of tokens. With ``lengths``, one matrix with the rows of all sequences. A
+            generator is read once. A source (:class:`~majorant.Chunks` of sequences, a Dask bag of pairs (tokens,
+            labels)) brings its own labels and weights, and may be larger than memory: it is read once, and its numbers
+            again at every pass.
         y : iterable of sequences of labels
             In a list of :class:`~majorant.ChainCRF` a label may be known in part: a set of labels that a token may
             have, or None for any. Then all labellings that agree are trained on, the loss is not convex, and the result
