@@ -544,10 +544,10 @@ class LogisticRegressionCV(CallbackSupportMixin, LinearClassifier):  # type: ign
         **saving.linear_fields(),
         "Cs": Field("f", ("Cs",), are_positive),
         "C": Field("f", (1,), are_positive),
-        "l1_ratio": Field("f", (1,), are_any),
-        "paths": Field("f", ("folds", "ratios", "Cs", saving.coefficient_rows, "parameters"), are_any),
-        "scores": Field("fiu", ("folds", "ratios", "Cs"), are_any),
-        "steps": Field("iu", ("folds", "ratios", "Cs"), are_counts),
+        "l1_ratio": Field("f", (1,), are_any, needed=False),
+        "paths": Field("f", ("folds", "fits", saving.coefficient_rows, "parameters"), are_any),
+        "scores": Field("fiu", ("folds", "fits"), are_any),
+        "steps": Field("iu", ("folds", "fits"), are_counts),
     }
 
     def _written(self, notes: Notes) -> Written:
@@ -557,17 +557,22 @@ class LogisticRegressionCV(CallbackSupportMixin, LinearClassifier):  # type: ign
             "Cs": self.Cs_,
             "C": np.atleast_1d(self.C_)[:1],
             "l1_ratio": np.array([self._chosen_ratio]),
-            **vars(Folds.of(self)),
+            **{name: each.reshape(len(each), -1, *each.shape[3:]) for name, each in vars(Folds.of(self)).items()},
         }
 
     def _restore(self, path: Any, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
         super()._restore(path, facts, {name: arrays[name] for name in saving.linear_fields() if name in arrays})
-        folds = Folds(*(arrays[name] for name in ("paths", "scores", "steps")))
-        ratios = folds.paths.shape[1] == (1 if self.l1_ratios is None else np.size(self.l1_ratios))
-        if folds.paths.shape[4] - self.n_features_in_ not in (0, 1) or not ratios:
+        # Fits of a fold are those of each ratio, one after the other; older files have one for all ratios, zeros.
+        named, fits = 1 if self.l1_ratios is None else np.size(self.l1_ratios), arrays["paths"].shape[1]
+        ratios = fits // len(arrays["Cs"])
+        is_whole = fits == ratios * len(arrays["Cs"]) and (ratios == named or (ratios == 1 and named <= 100))
+        if arrays["paths"].shape[3] - self.n_features_in_ not in (0, 1) or not is_whole:
             raise ValueError(f"the array 'paths' does not go with {self.n_features_in_} columns, or with l1_ratios")
         self.Cs_ = arrays["Cs"]
-        self._show(folds, float(arrays["C"][0]), float(arrays["l1_ratio"][0]))
+        each = (arrays[name] for name in ("paths", "scores", "steps"))
+        shaped = [part.reshape(len(part), ratios, len(self.Cs_), *part.shape[2:]) for part in each]
+        folds = Folds(*(np.repeat(part, named, axis=1) if ratios < named else part for part in shaped))
+        self._show(folds, float(arrays["C"][0]), float(arrays["l1_ratio"][0]) if "l1_ratio" in arrays else 0.0)
 
     # --- what the methods above are made of ---------------------------------------------------------------
 
