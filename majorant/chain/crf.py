@@ -706,10 +706,17 @@ class ChainCRF(ChainEstimator):
                 )
             every = self.all_possible_states, self.all_possible_transitions
             return labellings.prepared(X, y, sample_weight, lengths, *every, self._completed)
-        if self.transitions is None and self.solver in DENSE and executor is None and not is_source(X):
-            given, X = Matrices.of(X, lengths)
-            if given is not None and (self.min_freq == 0 or not isinstance(given.design, DenseDesign | InSingle)):
+        given, X = (None, X) if is_source(X) else Matrices.of(X, lengths)
+        if given is not None:
+            seen = self.transitions is None and self.solver in DENSE and executor is None
+            if seen and (self.min_freq == 0 or not isinstance(given.design, DenseDesign | InSingle)):
                 return given.prepared(y, sample_weight, self._wanted())
+            if given.attributes is not None:
+                raise ValueError(
+                    "a matrix beside attributes takes solver 'auto' or 'lbfgs', no executor and no transitions: give "
+                    "dicts, with a name for each column"
+                )
+            X, lengths = given.written_out(), None
         return super()._prepared(X, y, sample_weight, lengths, executor)
 
     def _read_more(self, X: Any, y: Any) -> Sequences:

@@ -214,6 +214,8 @@ def test_what_cannot_be_read_is_refused():
         ChainCRF().fit(X, labels, lengths=[1, 2])
     with pytest.raises(ValueError, match="finite"):
         ChainCRF().fit([(np.full_like(x, np.nan), w) for x, w in zip(rows, words, strict=True)], labels)
+    with pytest.raises(ValueError, match="a matrix beside attributes takes solver 'auto'"):
+        ChainCRF(solver="bbm").fit(list(zip(rows, words, strict=True)), labels)
     model = ChainCRF().fit(rows, labels)
     with pytest.raises(ValueError, match="a matrix with 5 columns"):
         model.predict([x[:, :5] for x in rows])

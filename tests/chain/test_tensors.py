@@ -84,6 +84,14 @@ def test_tensors_in_host_memory_are_read_as_arrays():
     assert ChainCRF().fit(tensors, labels).state_features_ == ChainCRF().fit(rows, labels).state_features_
 
 
+def test_tensors_are_attributes_where_transitions_are_constrained():
+    X, y, starts = made_up(20)
+    rows, labels = as_sequences(X, np.minimum(y, 1), starts)
+    allowed = [("0", "0"), ("0", "1"), ("1", "0"), ("1", "1")]
+    fits = [ChainCRF(transitions=allowed).fit(given, labels) for given in (rows, [torch.tensor(x) for x in rows])]
+    assert fits[0].state_features_ == fits[1].state_features_
+
+
 def test_attributes_beside_tensors():
     X, y, starts = made_up(30)
     rows, labels = as_sequences(X, y, starts)
