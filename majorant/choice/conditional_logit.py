@@ -454,6 +454,8 @@ class ConditionalLogit(ChoiceEstimator):
         """
         check_is_fitted(self, "coef_")
         self._refuse_l1()
+        if self.penalty == "firth" and kind != "hessian":
+            raise ValueError(f"kind must be 'hessian' with penalty='firth', got {kind!r}")
         if self._hessian is None:
             errors = "there are no standard errors" if self._variances is None else "summary() has standard errors"
             raise ValueError(f"{len(self.coef_)} parameters are too many for a covariance matrix: {errors}")

@@ -68,6 +68,8 @@ def test_firth_takes_separated_choices():
     X = np.array([[1.0], [0.0]] * 10)
     chosen, group = np.array([1.0, 0.0] * 10), np.repeat(np.arange(10), 2)
     model = ConditionalLogit(penalty="firth").fit(X, chosen, group)
+    with pytest.raises(ValueError, match="kind must be 'hessian' with penalty='firth'"):
+        model.covariance("robust")
     assert "stationary" in str(model.result_)
     # Ten wins of ten: the log-odds of half a win and half a loss more.
     assert model.coef_[0] == pytest.approx(np.log(10.5 / 0.5), rel=1e-6)
