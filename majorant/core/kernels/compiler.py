@@ -9,6 +9,7 @@ exp and log1p as arithmetic alone, compiled by Numba: loops over them are vector
 from __future__ import annotations
 
 import gc
+import pickle
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -77,10 +78,18 @@ class KeptAlone(FunctionCache):
     """
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Return a kept kernel, None if there is none."""
+        """Return a kept kernel, None if there is none.
+
+        Numba reads what was kept before it compares files, and fails where another version of this package had types
+        that are gone. Such kernels are dropped.
+        """
         _name_helpers()
         with self._guard_against_spurious_io_errors():
-            return self._load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+            try:
+                return self._load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+            except (AttributeError, EOFError, ImportError, pickle.UnpicklingError):
+                self.flush()
+        return None
 
 
 @cache
