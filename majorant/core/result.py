@@ -120,7 +120,7 @@ class Result:
     >>> result = majorant.LogisticRegression().fit(X, y).result_
     >>> print(result)
     converged in ... steps; certified to be within ... of the optimum (relative)
-    >>> result.converged, result.gap < 1e-8
+    >>> result.converged, result.gap < 1e-6
     (True, True)
     """
 
