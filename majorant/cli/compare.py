@@ -227,7 +227,7 @@ def reproduce(
 
 
 def warm_up() -> None:
-    """Compile what large fits use, once for all processes to come.
+    """Compile what large fits use, once for all.
 
     An image for a server or a read-only install runs this while it is built; NUMBA_CACHE_DIR says where loops are kept.
     """

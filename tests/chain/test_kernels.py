@@ -14,8 +14,8 @@ from tests import kernel_oracles
 
 STARTS = np.array([0, 3, 3, 4, 8])  # an empty sequence, and one of one token
 TOKENS, ATTRIBUTES, N, WIDTH = 8, 6, 3, 8
-FLOOR = np.zeros((2, WIDTH))
-FLOOR[0, N:], FLOOR[1, :N] = -1e30, 1.0
+FLOOR = np.zeros((4 + WIDTH, WIDTH))  # which labels there are, begin with, end with, and may follow each other: all
+FLOOR[0, N:], FLOOR[1, :N], FLOOR[4 : 4 + N, :N] = -1e30, 1.0, 1.0
 
 
 class Tokens:

@@ -186,6 +186,6 @@ def test_some_rows_of_sparse_data_are_views(kind):
     X = kind(sp.random_array((50, 9), density=0.4, random_state=0, format="csr"))
     some = read_design("X", X).part(slice(10, 15))
     some.pull_back(np.ones((1, 5)))
-    assert np.shares_memory(some.matrix.data, X.data)
+    assert np.shares_memory(some.numbers.data, X.data)
     assert np.shares_memory(some._transposed.indices, X.indices)
     np.testing.assert_array_equal(some.toarray(), X.toarray()[10:15])
