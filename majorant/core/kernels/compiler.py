@@ -88,7 +88,7 @@ class KeptAlone(FunctionCache):
             try:
                 return self._load_overload(sig, target_context)  # type: ignore[no-untyped-call]
             except (AttributeError, EOFError, ImportError, pickle.UnpicklingError):
-                self.flush()
+                self.flush()  # type: ignore[no-untyped-call]
         return None
 
 
