@@ -120,6 +120,7 @@ MODULES = frozenset(
         "majorant.core.preconditioners",
         "majorant.core.proximal",
         "majorant.core.proximal_newton",
+        "majorant.core.proximal_quasi_newton",
         "majorant.core.quasi_newton",
         "majorant.core.result",
         "majorant.core.small",

@@ -108,6 +108,10 @@ def test_chains_go_on_from_every_step(solver, tmp_path):
     assert_goes_on_from_every_step(make, tagged(*((10, 3) if few else (40, 5))), tmp_path)
 
 
+def test_chains_with_an_l1_penalty_go_on_from_every_step(tmp_path):
+    assert_goes_on_from_every_step(lambda **more: ChainCRF(c1=0.1, c2=0.1, **more), tagged(), tmp_path)
+
+
 def test_rounds_and_steps_of_a_chain_go_on(tmp_path):
     """A small penalty makes dual ascent slow, so that steps and rounds take turns."""
     make = lambda **more: ChainCRF(c2=0.01, tol=1e-3, max_iter=45, **more)  # noqa: E731
