@@ -354,11 +354,11 @@ class ChainEstimator(ChainFiles, Estimator):
         >>> ChainCRF.load(path).predict(X) == y
         True
         """
-        if not str(path).endswith(CRFSUITE):
+        if not self._is_crfsuite(path):
             super().save(path, notes)
             return
         if notes is not None:
-            raise ValueError("a file of CRFsuite holds no notes: save to a name that ends in .npz")
+            raise ValueError("a file of CRFsuite holds no notes: save a ChainCRF to a name that ends in .npz")
         content = self._as_crfsuite()
         with replacing(path) as temporary:
             temporary.write_bytes(content)
@@ -389,7 +389,7 @@ class ChainEstimator(ChainFiles, Estimator):
         >>> ChainCRF.load(path).state_features_ == model.state_features_
         True
         """
-        if not str(path).endswith(CRFSUITE):
+        if not cls._is_crfsuite(path):
             return super().load(path)
         with saving.naming(path):
             tables = crfsuite.from_bytes(Path(path).read_bytes())
@@ -403,6 +403,11 @@ class ChainEstimator(ChainFiles, Estimator):
         return model
 
     # --- what the methods above are made of ---------------------------------------------------------------
+
+    @classmethod
+    def _is_crfsuite(cls, path: Any) -> bool:
+        """Return whether a file is one of CRFsuite, by its name."""
+        return str(path).endswith(CRFSUITE)
 
     def _as_crfsuite(self) -> bytes:
         check_is_fitted(self, "_weights")

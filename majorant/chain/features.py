@@ -368,15 +368,15 @@ def any_token_weights(sample_weight: Any, starts: Array) -> Array | None:
     return np.concatenate([np.broadcast_to(w, (m,)) for w, m in zip(each, lengths, strict=True)] or [np.empty(0)])
 
 
-def check_lengths(X: list[Any], y: list[list[Any]]) -> None:
+def check_lengths(X: list[Any], y: list[list[Any]], names: tuple[str, str] = ("X", "y")) -> None:
     """Raise if a sequence and its labels differ in length."""
     if len(X) != len(y):
-        raise ValueError(f"X and y must have equally many sequences, got {len(X)} and {len(y)}")
+        raise ValueError(f"{names[0]} and {names[1]} must have equally many sequences, got {len(X)} and {len(y)}")
     for j, (sequence, labels) in enumerate(zip(X, y, strict=True)):
         matrix = sequence[0] if is_pair(sequence) else sequence
         tokens = matrix.shape[0] if hasattr(matrix, "shape") else len(matrix)
         if tokens != len(labels):
-            raise ValueError(f"sequence {j} has {tokens} tokens but {len(labels)} labels")
+            raise ValueError(f"sequence {j} of {names[0]} has {tokens} tokens but {len(labels)} labels")
 
 
 # A label is a number below this, and a stream keeps a table of all pairs of labels.

@@ -10,11 +10,14 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from majorant.chain.crf import ChainCRF
+from majorant.chain.features import check_lengths
 from majorant.core.checks import one_of
 
 ALGORITHMS = ("lbfgs", "l2sgd")
 # Settings of CRFsuite's perceptrons.
 OF_PERCEPTRONS = ("pa_type", "c", "error_sensitive", "averaging", "variance", "gamma")
+# What a file of CRFsuite says of a model.
+FITTED = ("_weights", "_vocabulary", "classes_")
 
 
 class CRF(ChainCRF):
@@ -39,7 +42,8 @@ class CRF(ChainCRF):
     verbose : bool
         Whether to show a line of progress.
     model_filename : str, optional
-        Where ``fit`` writes the model as a file of CRFsuite. A model that is not fitted reads it from there.
+        Where ``fit`` writes the model as a file of CRFsuite. A model that is not fitted reads it from there. ``save``
+        and ``load`` have CRFsuite's format as well, whatever the name ends in.
     keep_tempfiles : bool
         Accepted; there are no temporary files.
     trainer_cls : None
@@ -149,8 +153,12 @@ class CRF(ChainCRF):
         """
         if (X_dev is None) != (y_dev is None):
             raise ValueError("X_dev and y_dev go together: pass both or none")
-        chain = self._chain().fit(X, y)
-        self.__dict__.update({name: value for name, value in vars(chain).items() if name not in chain.get_params()})
+        if X_dev is not None:
+            X_dev, y_dev = list(X_dev), [list(labels) for labels in y_dev]
+            check_lengths(X_dev, y_dev, ("X_dev", "y_dev"))
+        if self.model_filename is not None and not Path(self.model_filename).absolute().parent.is_dir():
+            raise FileNotFoundError(f"the folder of model_filename={str(self.model_filename)!r} is missing: make it")
+        self._take(self._chain().fit(X, y))
         self._write_log(X_dev, y_dev)
         if self.model_filename is not None:
             self.save(self.model_filename)
@@ -196,11 +204,22 @@ class CRF(ChainCRF):
             iterations[-1]["instance_accuracy"] = float(np.mean([all(each) for each in right]))
         self.training_log_ = SimpleNamespace(iterations=iterations, last_iteration=iterations[-1])
 
-    def _scored(self, X: Any, lengths: Any) -> Any:
-        if "_weights" not in vars(self) and self.model_filename is not None and Path(self.model_filename).exists():
-            read = ChainCRF.load(self.model_filename)
-            self.__dict__.update({name: value for name, value in vars(read).items() if name not in read.get_params()})
-        return super()._scored(X, lengths)
+    def _take(self, chain: ChainCRF) -> None:
+        """Become a chain that is fitted."""
+        self.__dict__.update({name: value for name, value in vars(chain).items() if name not in chain.get_params()})
+        self._keep(chain._weights, chain.classes_, chain._vocabulary)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a part of a model that is not fitted from ``model_filename``, if there is such a file."""
+        path = vars(self).get("model_filename")
+        if name not in FITTED or name in vars(self) or path is None or not Path(path).exists():
+            return super().__getattribute__(name)  # which raises what it has raised before
+        self._take(type(self).load(path))
+        return vars(self)[name]
+
+    @classmethod
+    def _is_crfsuite(cls, path: Any) -> bool:
+        return True
 
     def partial_fit(self, *arguments: Any, **named: Any) -> Self:
         """Raise: a stream is fitted by :class:`~majorant.ChainCRF`.
@@ -220,7 +239,7 @@ class CRF(ChainCRF):
     @property
     def tagger_(self) -> Tagger:
         """The fitted model with the methods of ``pycrfsuite.Tagger``."""
-        if "_weights" not in vars(self):
+        if not hasattr(self, "_weights"):
             raise NotFittedError("this CRF is not fitted yet: call fit first")
         return Tagger(self)
 

@@ -101,6 +101,29 @@ def test_the_same_settings_are_the_same_model():
     assert CRF().fit(X, Y).transition_features_ == ChainCRF().fit(X, Y).transition_features_
 
 
+def test_files_are_those_of_crfsuite_whatever_they_are_called(tmp_path):
+    path, other = tmp_path / "m.model", tmp_path / "m.npz"
+    crf = CRF(model_filename=str(path), c2=0.1).fit([WEATHER], [DAYS])
+    for name in ("state_features_", "attributes_", "size_"):
+        assert getattr(CRF(model_filename=path), name) == getattr(crf, name)
+    assert CRF(model_filename=path).classes_.tolist() == CRF(model_filename=path).tagger_.labels() == ["rain", "sun"]
+    assert CRF(model_filename=path).tagger_.tag(WEATHER) == DAYS
+    crf.save(other)
+    assert path.read_bytes() == other.read_bytes()
+    assert CRF.load(other).predict([WEATHER]) == [DAYS]
+    assert crf.fit(X, Y).state_features_ == CRF(c2=0.1).fit(X, Y).state_features_
+
+
+def test_what_cannot_be_done_after_a_fit_is_refused_before(tmp_path, monkeypatch):
+    monkeypatch.setattr(ChainCRF, "fit", None)
+    with pytest.raises(FileNotFoundError, match="the folder of model_filename"):
+        CRF(model_filename=str(tmp_path / "nowhere" / "m.model")).fit([WEATHER], [DAYS])
+    with pytest.raises(ValueError, match="X_dev and y_dev must have equally many sequences, got 1 and 2"):
+        CRF().fit([WEATHER], [DAYS], [WEATHER], [DAYS, DAYS])
+    with pytest.raises(ValueError, match="sequence 0 of X_dev has 10 tokens but 9 labels"):
+        CRF().fit([WEATHER], [DAYS], [WEATHER], [DAYS[1:]])
+
+
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
@@ -203,7 +226,7 @@ def test_what_such_files_cannot_hold_is_refused(tmp_path):
     model = ChainCRF().fit([[["a\0b"]] * 2], [["x", "y"]])
     with pytest.raises(ValueError, match="no names with a NUL character"):
         model.save(tmp_path / "m.crfsuite")
-    with pytest.raises(ValueError, match="holds no notes: save to a name that ends in"):
+    with pytest.raises(ValueError, match="holds no notes: save a ChainCRF to a name that ends in"):
         ChainCRF().fit(X, Y).save(tmp_path / "m.crfsuite", notes={"by": "us"})
     latent = LatentChainCRF(n_latent=2, max_iter=2, n_init=1)
     with pytest.warns(Warning, match="limit of 2 steps"):
