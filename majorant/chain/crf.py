@@ -735,11 +735,8 @@ class ChainCRF(ChainEstimator):
         given, X = Matrices.of(X, lengths)
         if given is None:
             return super()._scored(X, lengths)
-        weights = self._weights.whole()
-        if not given.suits(weights.universe, self._vocabulary):
-            return super()._scored(given.written_out(), None)
         data, scores = super()._scored(given.tokens, None)
-        given.add_scores(scores, weights.theta, data)
+        given.add_scores(scores, self._weights.whole(), self._vocabulary, data)
         return data, scores
 
     def _fit(self, ready: Prepared, resume_from: Any) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 
 from majorant.chain.dense import DenseSequences, InSingle
 from majorant.chain.feature_index import Universe
-from majorant.chain.features import label_names, observed_pairs, read_sequences, sequences, token_weights
+from majorant.chain.features import Weights, label_names, observed_pairs, read_sequences, sequences, token_weights
 from majorant.chain.model import split_scores
 from majorant.chain.sequences import Sequences
 from majorant.chain.source import Prepared
@@ -143,11 +143,15 @@ class Matrices:
         tokens = Tokens(starts, np.zeros(len(y) + 1, np.uint32), np.empty(0, np.uint32), None)
         return tokens, codes.astype(np.int32), label_names(names)
 
-    def add_scores(self, flat: Array, theta: Array, data: Sequences) -> None:
-        """Add what columns make of state scores, of which a model has the weights first."""
-        p, n = self.design.shape[1], data.universe.n
-        W = np.ascontiguousarray(theta[: p * n].reshape(p, n).T)
-        split_scores(flat, data)[0][:, :n] += as_array(self.design.project(W)).T
+    def add_scores(self, flat: Array, weights: Weights, vocabulary: Vocabulary, data: Sequences) -> None:
+        """Add what columns make of state scores; a column may lack the weight of a label under an ℓ1 penalty."""
+        p, universe = self.design.shape[1], weights.universe
+        vocabulary.check_columns(p, grow=False)
+        place = universe.number[list(vocabulary.numbers(map(str, range(p)), grow=False))]
+        W = np.zeros((universe.n, p))
+        for column, (begin, end) in enumerate(zip(universe.first[place], universe.first[place + 1], strict=True)):
+            W[universe.label[begin:end], column] = weights.theta[begin:end]
+        split_scores(flat, data)[0][:, : universe.n] += as_array(self.design.project(W)).T
 
     def suits(self, universe: Universe, vocabulary: Vocabulary) -> bool:
         """Return whether the first weights of a model are those of columns, each with every label."""

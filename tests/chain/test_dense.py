@@ -255,3 +255,21 @@ def test_an_l1_penalty_selects_columns():
     )
     assert dense.trace_["objective"][-1] == pytest.approx(named.trace_["objective"][-1], rel=2e-6)
     assert 0 < len(dense.state_features_) < 18
+
+
+@pytest.mark.parametrize("c1", [0.3, 2.0])
+def test_an_l1_penalty_leaves_attributes_beside_columns(c1):
+    X, y, starts = made_up(30)
+    rows, labels = as_sequences(X, y, starts)
+    words = [[[f"w{int(abs(r[0])) % 4}"] for r in x] for x in rows]
+    pairs = list(zip(rows, words, strict=True))
+    dicts = [
+        [{**dict(zip("012345", r, strict=True)), word: 1.0} for r, (word,) in zip(x.tolist(), w, strict=True)]
+        for x, w in pairs
+    ]
+    mixed, named = (ChainCRF(c1=c1, c2=0.01, tol=1e-9).fit(each, labels) for each in (pairs, dicts))
+    assert {name for name, _ in mixed.state_features_} - set("012345")
+    assert len([name for name, _ in mixed.state_features_ if name in "012345"]) < 18
+    for one, other in zip(mixed.predict_marginals(pairs), named.predict_marginals(dicts), strict=True):
+        for ours, theirs in zip(one, other, strict=True):
+            assert ours == pytest.approx(theirs, abs=1e-4)
