@@ -93,3 +93,19 @@ def refuse_violations(data: Sequences, classes: Array) -> None:
         sequence = int(np.searchsorted(data.starts, at, side="right")) - 1
         one, other = labels[before[bad[0]]], labels[after[bad[0]]]
         raise ValueError(f"transitions do not allow {other} after {one}, as y of sequence {sequence} has it")
+
+
+def refuse_impossible(data: Sequences) -> None:
+    """Raise if transitions allow no labelling of a sequence, which is then too short or too long."""
+    table = data.universe.allowed
+    if table is None:
+        return
+    lengths = np.diff(data.starts.astype(np.int64))
+    possible, may_be = np.ones(lengths.max(initial=0) + 1, dtype=bool), table[-1, :-1]
+    for m in range(1, len(possible)):
+        possible[m] = (may_be & table[:-1, -1]).any()
+        may_be = may_be @ table[:-1, :-1]
+    impossible = ~possible[lengths]
+    if impossible.any():
+        j = int(impossible.argmax())
+        raise ValueError(f"transitions allow no labelling of sequence {j}, which has {lengths[j]} token(s)")

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from majorant.callbacks import Fit, ProgressLine
 from majorant.chain import crfsuite, labellings
-from majorant.chain.constraints import allowed_table
+from majorant.chain.constraints import allowed_table, refuse_impossible
 from majorant.chain.dense import DenseChain, DenseSequences, InSingle
 from majorant.chain.feature_index import Universe
 from majorant.chain.features import (
@@ -459,6 +459,7 @@ class ChainEstimator(ChainFiles, Estimator):
         given = encode(X if lengths is None else split_rows(X, lengths), self._vocabulary)
         (universe, theta, _), tokens = self._weights.for_tokens(given)
         data = sequences(universe, tokens, np.zeros(len(tokens.indptr) - 1, dtype=np.int32), None)
+        refuse_impossible(data)
         return data, self._model().scores(theta, data)
 
 

@@ -115,6 +115,18 @@ def test_constraints_that_cannot_be_are_refused(transitions, sentence):
         ChainCRF(transitions=transitions).fit([[["a"]] * 3, [["b"]]], [["B-X", "I-Y", "I-Y"], ["O"]])
 
 
+def test_sequences_that_no_labelling_fits_are_refused():
+    X, Y = [[["a"], ["b"]], [["a"], ["c"], ["b"]]], [["B-X", "E-X"], ["B-X", "I-X", "E-X"]]
+    model = ChainCRF(c2=0.1, transitions="BIOES").fit(X, Y)
+    short = [[["a"]]]
+    for predict in (model.predict, model.predict_marginals, model.predict_nbest):
+        with pytest.raises(ValueError, match="transitions allow no labelling of sequence 2, which has 1 token"):
+            predict([*X, *short])
+    with pytest.raises(ValueError, match="transitions allow no labelling of sequence 0"):
+        model.predict_span_marginals(short[0], [(0, 1, ["B-X"])])
+    assert model.predict([X[0], [], X[1]]) == [Y[0], [], Y[1]]
+
+
 def test_settings_that_know_no_constraints_say_so():
     with pytest.raises(ValueError, match="transitions need a solver without bounds, such as 'auto', got 'bbm'"):
         ChainCRF(transitions="BIO", solver="bbm").fit(X, Y)
