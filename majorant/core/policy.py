@@ -2,16 +2,17 @@
 
 Where it starts (the first of these that applies, :meth:`QuasiNewton.start_within`):
 
-1. a given θ: there, unless F is less at zero and one of the starts below leads further;
-2. small dense data: Newton's steps until the end (``small``), whatever θ is;
+1. small dense data of three classes or more: Newton's steps until the end (``small``), from θ or from zero;
+2. a given θ: there, unless F is less at zero;
 3. chains of at most ten sequences for each parameter: dual ascent, or else an online pass (``ascent``);
 4. sparse rows, with columns twice as many or more: sweeps of dual coordinate descent while they contract (``dual``);
-5. tall data, of which two Newton steps on a sample cost no more than one step: these, and the Hessian of the sample;
+5. tall data: Newton's steps on a sample of the rows, if two of them cost no more than one L-BFGS step on all rows;
+   the Hessian of the sample is the first metric;
 6. fewer dense rows than columns, or not many more: Newton's method among combinations of the rows, if the matrix of
    their products K = XXᵀ costs no more than ``FREE`` steps (``row_space``), else zero;
 7. dense data of which products with X are a third of a step or more, chains over dense columns among them: steps on a
    copy in single precision, until one gains less than 5e-6 of F;
-8. anything else: zero.
+8. anything else: the given θ, or zero.
 
 What it does before each step (:meth:`QuasiNewton.step`, :meth:`QuasiNewtonState.due`):
 
@@ -28,10 +29,11 @@ The ladder (``preconditioners``): the diagonal of the Hessian; C ⊗ diag(g) wit
 matrix of the columns, if it is cheaper than the Hessian and its solves cost no more than a step; the Hessian. A chain
 over dense columns has one rung, its own (``Model.preconditioner``).
 
-What pays (:meth:`QuasiNewtonState.pays`) is decided by the rule of ski rental. Steps add what they cost to a budget,
-and purchases are paid from it; what is bought has to cost no more than is in it, and less than what is left to do.
-So purchases never cost more than steps do, and a fit not much more than twice the best choice, whatever the data. What
-is left to do is told by how fast steps have gained; prices are counted operations times measured rates.
+What pays (:meth:`QuasiNewtonState.pays`) is decided by the rule of ski rental: rent until the rents add up to the price,
+then buy. Steps add what they cost to a budget, and a metric is found once its price is in the budget, and is less than
+what is left to do. So metrics never cost more than steps do, and a fit not much more than twice the best choice,
+whatever the data. What is left to do is estimated from how fast steps have decreased F; prices are counted operations
+times measured rates.
 
 ``core.stopping`` decides when to compute a tight certificate and when to stop; ``core.run`` has the loop.
 """
@@ -86,7 +88,7 @@ from majorant.core.threads import as_array, cast_like
 AIM, SAMPLE_AIM = 1e-10, 1e-4
 # Steps that tell how fast gains shrink; a metric is found anew once steps have cost so many times its price.
 WINDOW = 8
-# L-BFGS pairs; and the least factor by which the last of them may correct a metric other than a Hessian.
+# L-BFGS pairs; and the least factor by which a metric other than a Hessian is scaled to agree with the last pair.
 PAIRS, LEAST_FACTOR = 20, 0.2
 
 
@@ -143,7 +145,7 @@ class QuasiNewtonState(State):
     by_products: bool = False  # whether steps are Newton's, by conjugate gradients in the metric
     rows_tried: bool = False  # whether the row space was tried
     pairs: Pairs = ()
-    least_factor: float | None = None  # of the metric, if it is right but for a factor, which the last pair tells
+    least_factor: float | None = None  # that the last pair may scale the metric by
     curved_at: Array | None = None  # θ of the metric, if that is the Hessian of all rows
     whole_step: bool = True  # whether the last step was a whole one
     steps: int = 0
@@ -153,9 +155,9 @@ class QuasiNewtonState(State):
     # --- what pays ----------------------------------------------------------------------------------------
 
     def left(self) -> float:
-        """Return what steps that are left to make cost, at the rate of the last ones; infinitely much if that is none.
+        """Return the price of all steps to come, at the rate of the last ones; infinite if these have gained nothing.
 
-        Two steps have to be known, or nothing but a Hessian is found anew: its steps are worth another until the end.
+        It takes two steps to know a rate. Before that a Hessian may be found anew (infinite), and nothing else (zero).
         """
         assert self.point is not None
         if len(self.gains) < 2:
@@ -285,7 +287,7 @@ class QuasiNewtonState(State):
             steps=0,
             account=((0, "the metric of another penalty"),),
             stalled=False,
-            curved_at=None,  # who knows of which rows
+            curved_at=None,  # the rows may be others
         )
 
 
@@ -463,8 +465,8 @@ class QuasiNewton(SteppingSolver[QuasiNewtonState]):
                     steps=state.steps + 1,
                 )
 
-            # Nothing better was found: no conjugate gradients, no pairs, which may be worn out, each metric anew. Where
-            # factors have few bits, the precision is too low for more.
+            # Nothing better was found: try without conjugate gradients, then without pairs, then with each metric anew.
+            # Data in half precision are coarser than what another try could gain.
             if newton and objective.epsilon <= SINGLE:
                 state = state.changed(by_products=False)
             elif state.pairs and objective.epsilon <= SINGLE:

@@ -45,8 +45,8 @@ R = TypeVar("R")
 class Run:
     """A run of a solver, whose loop is ``while not run.iterate(state): state = step(state)``.
 
-    The account of ``objective`` is the solver's; what it takes to judge states goes to another one. Time counts, but
-    not that of metrics, of callbacks, and of F and ∇F where a solver does not need them.
+    Passes over the data are counted for the solver in ``objective.work``, and for what judges its states in a ledger of
+    its own. The time of metrics, of callbacks, and of F and ∇F where a solver does not need them does not count.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class Run:
         limit, steps = "", counted(self._steps, "step")
         if self._steps >= self._max_steps:
             limit = counted(self._max_steps, "step")
-        elif passes >= self._max_passes - 1e-9:  # a pass may be a sum of many shares
+        elif passes >= self._max_passes - 1e-9:  # shares of passes add up with rounding errors
             limit = counted(self._max_passes, "pass")
         last = state.stalled or bool(limit)
         converged = stopping.converged(last=last)
@@ -126,7 +126,7 @@ class Run:
         elif converged:
             self._end(Outcome.CONVERGED, f"converged in {steps}")
         elif stopping.is_estimated():
-            off = f"{stopping.estimate:.1e} of the optimum as their metric has it (an estimate)"
+            off = f"{stopping.estimate:.1e} of the optimum in the metric of the last step (an estimate)"
             self._end(Outcome.ESTIMATED, f"converged in {steps}, to {off}", stopping.estimate)
         elif state.stalled:
             self._end(Outcome.STALLED, "no further decrease was found in this precision")
@@ -209,10 +209,10 @@ class Run:
         F, steps, tight = self._objective, self._steps, self.stopping.tight
         if tight is not None and isfinite(tight.gap):  # which proves an optimum
             return ""
-        # It takes a pass to see complete separation, so that is done when it matters, and at steps 1, 2, 4, 8, …
+        # Complete separation takes a pass to see: at the end, and at steps 1, 2, 4, 8, …
         if (last or steps & (steps - 1) == 0 < steps) and F.separated(self.stopping.point.theta):
             return about_separation(F, separation.find(F, complete=True) if separation.suits(F) else None)
-        failed = tight is not None and isnan(tight.gap) and not tight.early  # though it was near enough
+        failed = tight is not None and isnan(tight.gap) and not tight.early  # a Hessian near the optimum that certifies nothing
         # Steps after which a linear program tells whether data without a certificate are separated.
         in_doubt = last or failed or steps in (64, 512)
         if self._is_bounded or not in_doubt or not separation.suits(F):
@@ -235,7 +235,7 @@ class Run:
         elif isfinite(found.gap):
             sentence += about_the_gap(found, F)
         elif F.certifiable:
-            sentence += "; how far from the optimum could not be certified: the intercept is out of bounds"
+            sentence += "; how far from the optimum could not be certified: the best intercept was not found"
         elif not F.convex:
             sentence += (
                 "; in the metric of its curvature the gradient promises to gain "
@@ -372,7 +372,7 @@ def minimize(
             callback=callback,
             certified=certified,
         )
-        follow = getattr(callback, "follow", None)  # a protocol that is checked would take as long as a step
+        follow = getattr(callback, "follow", None)  # isinstance with a protocol would take as long as a step
         if follow is not None:
             follow(run.progress)
         state = run.first_state(objective, start)

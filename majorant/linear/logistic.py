@@ -129,7 +129,7 @@ class Sweep:
     def largest_l1(self) -> float:
         """Return by how much an ℓ1 penalty may be multiplied at most to leave coefficients other than zero.
 
-        That is at the last solution, of which all that are penalised have to be zero.
+        All penalised coefficients of the last solution have to be zero.
         """
         assert self._objective is not None
         F, (_, last) = self._objective, self._solutions[-1]
@@ -150,7 +150,7 @@ class Problem(NamedTuple):
 
     read: Callable[[], Objective]
     threads: int  # that share it
-    only: tuple[int, float] | None = None  # a class that has all rows of weight, and the least margin that offsets give
+    only: tuple[int, float] | None = None  # the one class with weight, and its least margin by offsets
     offset: Array | None = None
     X: Any = None
     labels: Callable[[], Array] = partial(np.empty, 0)
@@ -183,8 +183,8 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
         "auto" (whatever is fastest for data of this size), "bbm", "newton", "proximal" (one streaming pass, then
         finishing steps), or, for comparison, "scipy-lbfgs", "sbm", "sbm-lowrank", "sgd", "asgd". scikit-learn's names
         are accepted: "lbfgs", "newton-cg", "sag", "saga" and "liblinear" are "auto", which finds the optimum of theirs,
-        and "newton-cholesky" is "newton". That of "liblinear" is another one, here as there: its intercept is penalised
-        (see ``intercept_scaling``), and it takes two classes only. "sgd" and "asgd" take steps on the columns of sparse
+        and "newton-cholesky" is "newton". "liblinear" has another optimum, as in scikit-learn: its intercept is
+        penalised (see ``intercept_scaling``), and it takes two classes only. "sgd" and "asgd" take steps on the columns of sparse
         rows as they are, like scikit-learn's ``SGDClassifier``: where their means are far from zero scale them first
         (every other solver, and these on dense rows, measures such columns from their means).
     tol : float
@@ -432,7 +432,7 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
 
         # Publish; coefficients in single precision are judged as they are rounded.
         result = fitted.result
-        # Under ℓ1 rounding errors of a gradient count by themselves, and not by their squares.
+        # Under ℓ1 a gap is linear in the rounding errors of a gradient, not quadratic.
         rounded = objective.narrow or not objective.penalty.smooth
         unwanted = is_unwanted(result, max(self.tol, STUCK if rounded else 0.0))
         if unwanted and objective.narrow and result.outcome in (Outcome.STALLED, Outcome.UNBOUNDED):
@@ -1136,6 +1136,7 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
         return share_of_l1(self.penalty, self.l1_ratio, self.C)
 
     def _factors(self) -> Array:
+        """Return the strength of the penalty of each parameter: 1/C times ``feature_penalty`` or the intercept's."""
         rows, columns = self._model().coefficient_rows, self.n_features_in_ + bool(self.fit_intercept)
         if self.feature_penalty is None and not self._is_free and self.solver != "liblinear":  # one number for all
             return np.broadcast_to(1.0 / self._strength, (rows * columns,))
@@ -1152,7 +1153,7 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
 
     @property
     def _is_free(self) -> bool:
-        """Whether there is an intercept without a penalty: columns may then be measured from anywhere."""
+        """Whether there is an intercept without a penalty: columns may then be centred."""
         return bool(self.fit_intercept) and self._intercept_factor() == 0
 
     def _seed(self) -> int:
