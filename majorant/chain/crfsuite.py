@@ -111,7 +111,9 @@ def _references(name: bytes, sources: Array, first: int, many: int, begin: int) 
     """Return a chunk that lists the features of each source; features are numbered from ``first``, ordered or not."""
     order, counts = np.argsort(sources, kind="stable"), np.bincount(sources, minlength=many)
     sizes = 4 + 4 * counts.astype(np.int64)
-    sizes[counts == 0] = 4 if name == b"AFRF" else 0
+    # Labels and attributes without features have an empty list; begin and end, behind the labels, may have none.
+    named = many if name == b"AFRF" else many - 2
+    sizes[named:][counts[named:] == 0] = 0
     ends = begin + 12 + 4 * many + np.cumsum(sizes)
     offsets = np.where(sizes > 0, ends - sizes, 0).astype("<u4")
     listed = np.insert(first + order, np.concatenate([[0], np.cumsum(counts)[:-1]])[sizes > 0], counts[sizes > 0])

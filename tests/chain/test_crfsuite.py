@@ -178,6 +178,22 @@ def test_taggers_of_crfsuite_label_as_we_do(tmp_path, settings):
     assert "read from a file of CRFsuite" in str(again.result_)
 
 
+def test_labels_that_nothing_follows_have_an_empty_list(tmp_path):
+    """CRFsuite's tagger would read other bytes as their transitions, and crash."""
+    model = ChainCRF(c2=0.1).fit([[["a"], ["b"]], [["b"]]], [["P", "Q"], ["P"]])
+    model.save(tmp_path / "model.crfsuite")
+    data = (tmp_path / "model.crfsuite").read_bytes()
+    at = data.index(b"LFRF")
+    lists = np.frombuffer(data, "<u4", 4, at + 12)  # P, Q, begin and end
+    assert (lists[:2] > at).all()
+    assert not lists[2:].any()
+    assert int.from_bytes(data[lists[1] : lists[1] + 4], "little") == 0
+    pycrfsuite = pytest.importorskip("pycrfsuite", reason="python-crfsuite is not installed")
+    tagger = pycrfsuite.Tagger()
+    tagger.open(str(tmp_path / "model.crfsuite"))
+    assert tagger.tag([["a"], ["b"]]) == ["P", "Q"]
+
+
 def test_models_of_crfsuite_are_read_and_written_back_to_the_last_byte(tmp_path):
     pycrfsuite = pytest.importorskip("pycrfsuite", reason="python-crfsuite is not installed")
     path = tmp_path / "theirs.crfsuite"
