@@ -249,9 +249,11 @@ def read_shares(first: Array, second: Array, won: Array, columns: tuple[str, str
         share = won.astype(np.float64)
         wrong = ~np.isin(share, (0.0, 0.5, 1.0))
     else:
-        one = (won == first) | (won == a)
-        two = (won == second) | (won == b)
-        one, two = one | ((won == "a") & ~two), two | ((won == "b") & ~one)
+        # Names of players come first: one may be named as a column is.
+        one, two = won == first, won == second
+        for of_first, of_second in ((a, b), ("a", "b")):
+            unnamed = ~(one | two)
+            one, two = one | (unnamed & (won == of_first)), two | (unnamed & (won == of_second))
         neither = np.isin(won.astype(str), NEITHER) & ~one & ~two
         share = np.select([one, two], [1.0, 0.0], 0.5)
         wrong = ~(one | two | neither)

@@ -29,7 +29,7 @@ The ladder (``preconditioners``): the diagonal of the Hessian; C ⊗ diag(g) wit
 matrix of the columns, if it is cheaper than the Hessian and its solves cost no more than a step; the Hessian. A chain
 over dense columns has one rung, its own (``Model.preconditioner``).
 
-What pays (:meth:`QuasiNewtonState.pays`) is decided by the rule of ski rental: rent until the rents add up to the price,
+What pays (:meth:`QuasiNewtonState.pays`) is decided by the rule of ski rental: rent until rents add up to the price,
 then buy. Steps add what they cost to a budget, and a metric is found once its price is in the budget, and is less than
 what is left to do. So metrics never cost more than steps do, and a fit not much more than twice the best choice,
 whatever the data. What is left to do is estimated from how fast steps have decreased F; prices are counted operations

@@ -212,7 +212,7 @@ class Run:
         # Complete separation takes a pass to see: at the end, and at steps 1, 2, 4, 8, …
         if (last or steps & (steps - 1) == 0 < steps) and F.separated(self.stopping.point.theta):
             return about_separation(F, separation.find(F, complete=True) if separation.suits(F) else None)
-        failed = tight is not None and isnan(tight.gap) and not tight.early  # a Hessian near the optimum that certifies nothing
+        failed = tight is not None and isnan(tight.gap) and not tight.early  # near the optimum
         # Steps after which a linear program tells whether data without a certificate are separated.
         in_doubt = last or failed or steps in (64, 512)
         if self._is_bounded or not in_doubt or not separation.suits(F):

@@ -225,7 +225,34 @@ def firth(objective: Objective) -> Firth | FirthBinary:
     return Firth(features.reshape(n * classes, -1), classes * np.arange(n), amount, log_h)
 
 
-def average_effects(X: Array, coef: Array, intercept: Array, offset: Array | None, discrete: Sequence[int]) -> Array:
+def columns_of(argument: str, given: Any, features: Sequence[str]) -> list[int]:
+    """Return the numbers of columns that an argument names, numbers or marks by a mask."""
+    if isinstance(given, str) or not np.iterable(given):
+        raise ValueError(f"{argument} must be a list of columns, by name or by number, got {given!r:.80}")
+    listed = list(given)
+    if listed and all(isinstance(column, bool | np.bool_) for column in listed):
+        if len(listed) != len(features):
+            raise ValueError(f"{argument} must mark each of the {len(features)} columns, got {len(listed)} marks")
+        return np.flatnonzero(listed).tolist()
+    places = []
+    for column in listed:
+        if isinstance(column, str) and column in features:
+            places.append(features.index(column))
+        elif isinstance(column, int | np.integer) and 0 <= column < len(features):
+            places.append(int(column))
+        else:
+            raise ValueError(f"{argument} must list columns by name or by number, got {column!r:.80} among them")
+    return places
+
+
+def average_effects(
+    X: Array,
+    coef: Array,
+    intercept: Array,
+    offset: Array | None,
+    weight: Array | None,
+    discrete: Sequence[int],
+) -> Array:
     """Return mean derivatives of the probabilities of classes by columns (K×p), of discrete ones from 0 to 1."""
 
     def probabilities(rows: Array) -> Array:
@@ -240,13 +267,13 @@ def average_effects(X: Array, coef: Array, intercept: Array, offset: Array | Non
     B = np.vstack([np.zeros(coef.shape[1]), coef]) if len(coef) == 1 else coef
     effects = np.empty(B.shape)
     for c in range(len(B)):
-        effects[c] = (P[:, c] @ (B[c] - P @ B)) / len(P)
+        effects[c] = np.average(P[:, [c]] * (B[c] - P @ B), axis=0, weights=weight)
     for k in discrete:
         ends = []
         for value in (0.0, 1.0):
             rows = X.copy()
             rows[:, k] = value
-            ends.append(probabilities(rows).mean(axis=0))
+            ends.append(np.average(probabilities(rows), axis=0, weights=weight))
         effects[:, k] = ends[1] - ends[0]
     return effects
 

@@ -71,6 +71,7 @@ from majorant.linear.inference import (
     as_published,
     average_effects,
     bootstrapped,
+    columns_of,
     contrasts,
     estimates,
     firth,
@@ -184,9 +185,9 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
         finishing steps), or, for comparison, "scipy-lbfgs", "sbm", "sbm-lowrank", "sgd", "asgd". scikit-learn's names
         are accepted: "lbfgs", "newton-cg", "sag", "saga" and "liblinear" are "auto", which finds the optimum of theirs,
         and "newton-cholesky" is "newton". "liblinear" has another optimum, as in scikit-learn: its intercept is
-        penalised (see ``intercept_scaling``), and it takes two classes only. "sgd" and "asgd" take steps on the columns of sparse
-        rows as they are, like scikit-learn's ``SGDClassifier``: where their means are far from zero scale them first
-        (every other solver, and these on dense rows, measures such columns from their means).
+        penalised (see ``intercept_scaling``), and it takes two classes only. "sgd" and "asgd" take steps on the columns
+        of sparse rows as they are, like scikit-learn's ``SGDClassifier``: scale them first where their means are far
+        from zero (every other solver, and these on dense rows, measures such columns from their means).
     tol : float
         Certified relative suboptimality at which to stop: (F − F*)/F ≤ tol. At 1e-6 three digits of every probability
         stand, and no prediction changed in thirteen data sets. Where maximum likelihood ends (``C=np.inf``) estimates
@@ -959,8 +960,9 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
         found = estimates(objective, W, kind, cluster, intercept=bool(self.fit_intercept), null_totals=null)
         rows = self._validate(X, y, reset=False)[0]
         rows = np.asarray(rows.toarray() if issparse(rows) else rows, dtype=np.float64)
-        features = [str(each) for each in getattr(self, "feature_names_in_", [f"x{i}" for i in range(rows.shape[1])])]
-        places = [features.index(each) if isinstance(each, str) else int(each) for each in discrete]
+        features = [str(name) for name in getattr(self, "feature_names_in_", [f"x{i}" for i in range(rows.shape[1])])]
+        places = columns_of("discrete", discrete, features)
+        weight = read_weights(sample_weight, rows)
         if offset is not None:
             offset = np.asarray(offset, dtype=np.float64).reshape(len(rows), -1)
         classes, binary = len(self.classes_), len(self.classes_) == 2
@@ -969,7 +971,7 @@ class LogisticRegression(CallbackSupportMixin, LinearClassifier):  # type: ignor
             B = params.reshape(max(classes - 1, 1), -1)
             B = B if binary else np.vstack([np.zeros(B.shape[1]), B])
             b = B[:, 0] if self.fit_intercept else np.zeros(len(B))
-            all_of_them = average_effects(rows, B[:, int(self.fit_intercept) :], b, offset, places)
+            all_of_them = average_effects(rows, B[:, int(self.fit_intercept) :], b, offset, weight, places)
             return all_of_them[1] if binary else all_of_them.ravel()
 
         # Derivatives by central differences: effects are smooth, and errors are those of the square of a small step.

@@ -383,3 +383,9 @@ def test_files_and_pictures(tmp_path):
     pytest.importorskip("matplotlib").use("Agg")
     assert model.plot().get_xlabel() == "rating (Elo), 95 % interval"
     assert len(model.plot("wins").texts) == 30
+
+
+def test_players_may_be_named_as_columns():
+    battles = {"a": ["x", "a", "x", "a"], "b": ["a", "x", "a", "x"], "winner": ["a", "a", "a", "x"]}
+    model = PairedComparison.from_battles(battles, a="a", b="b", winner="winner")
+    assert model.predict_proba("a", "x")[0, 0] == pytest.approx(0.75, abs=1e-6)

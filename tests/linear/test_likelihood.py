@@ -251,3 +251,24 @@ def test_weights_clusters_and_separated_replicates():
     few = [2, 5, 7, 8]  # two of each class, of which the draw of a pair is separated
     with pytest.raises(ValueError, match="replicates have no maximum-likelihood estimate"):
         LogisticRegression(C=np.inf).fit(X[few], y[few] * 0 + [0, 1, 0, 1]).bootstrap(X[few], [0, 1, 0, 1], n=2, seed=3)
+
+
+def test_weights_of_effects_are_repetitions():
+    rng = np.random.default_rng(5)
+    X, times = rng.normal(size=(60, 2)), rng.integers(0, 4, size=60)
+    y = (X[:, 0] + rng.logistic(size=60) > 0).astype(int)
+    X[:, 1] = X[:, 1] > 0
+    weighted = LogisticRegression(C=np.inf, tol=1e-12).fit(X, y, sample_weight=times)
+    repeated = LogisticRegression(C=np.inf, tol=1e-12).fit(X.repeat(times, axis=0), y.repeat(times))
+    found = weighted.marginal_effects(X, y, sample_weight=times, discrete=[False, True])
+    expected = repeated.marginal_effects(X.repeat(times, axis=0), y.repeat(times), discrete=[1])
+    assert np.allclose(found.estimates, expected.estimates, rtol=1e-8)
+    assert np.allclose(found.std_errors, expected.std_errors, rtol=1e-6)
+
+
+@pytest.mark.parametrize("discrete", [[7], [1.9], ["zz"], [True, False], 0, None])
+def test_columns_of_effects_are_named(discrete):
+    X, y = np.arange(6.0)[:, None], [0, 1, 0, 0, 1, 1]
+    model = LogisticRegression(C=np.inf).fit(X, y)
+    with pytest.raises(ValueError, match="discrete must"):
+        model.marginal_effects(X, y, discrete=discrete)
