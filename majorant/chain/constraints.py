@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from majorant.chain.sequences import Sequences
+from majorant.chain.sequences import Sequences, inner_tokens
 from majorant.core.checks import Array
 
 # What an outer token, or the end of a sequence, a label that goes on, and one that ends, may be preceded by.
@@ -82,17 +82,26 @@ def refuse_violations(data: Sequences, classes: Array) -> None:
     table = data.universe.allowed
     if table is None:
         return
-    first, last = data.starts[:-1][np.diff(data.starts) > 0], data.starts[1:][np.diff(data.starts) > 0] - 1
-    inner, n = data.inner_tokens(), len(classes)
-    before = np.concatenate([data.y[inner - 1], np.full(len(first), n), data.y[last]])
-    after = np.concatenate([data.y[inner], data.y[first], np.full(len(last), n)])
+    before, after, at = steps_and_ends(data.starts, data.y, len(classes))
     bad = np.flatnonzero(~table[before, after])
     if len(bad):
-        labels = [*map(repr, classes.tolist()), "the end of a sequence"]
-        at = np.concatenate([inner, first, last])[bad[0]]
-        sequence = int(np.searchsorted(data.starts, at, side="right")) - 1
-        one, other = labels[before[bad[0]]], labels[after[bad[0]]]
-        raise ValueError(f"transitions do not allow {other} after {one}, as y of sequence {sequence} has it")
+        sequence = int(np.searchsorted(data.starts, at[bad[0]], side="right")) - 1
+        raise ValueError(violation(classes, before[bad[0]], after[bad[0]], sequence))
+
+
+def steps_and_ends(starts: Array, y: Array, end: int) -> tuple[Array, Array, Array]:
+    """Return each label and the next one, with ``end`` before the first and after the last, and the token of a pair."""
+    filled = np.diff(starts) > 0
+    inner, first, last = inner_tokens(starts), starts[:-1][filled], starts[1:][filled] - 1
+    before = np.concatenate([y[inner - 1], np.full(len(first), end), y[last]])
+    after = np.concatenate([y[inner], y[first], np.full(len(last), end)])
+    return before, after, np.concatenate([inner, first, last])
+
+
+def violation(classes: Array, before: int, after: int, sequence: int) -> str:
+    """Return the sentence about a label that must not follow another."""
+    labels = [*map(repr, classes.tolist()), "the end of a sequence"]
+    return f"transitions do not allow {labels[after]} after {labels[before]}, as y of sequence {sequence} has it"
 
 
 def refuse_impossible(data: Sequences) -> None:

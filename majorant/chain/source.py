@@ -27,8 +27,8 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from majorant.chain.constraints import refuse_violations
-from majorant.chain.feature_index import PairSums, Universe
+from majorant.chain.constraints import refuse_violations, steps_and_ends, violation
+from majorant.chain.feature_index import BITS, MASK, PairSums, Universe
 from majorant.chain.features import (
     NO_LABEL,
     NO_WEIGHT,
@@ -122,6 +122,8 @@ BLOCK = 2**20
 TOKENS_PER_PARAMETER = 1 / 24
 # Blocks that are ready before they are asked for.
 AHEAD = 1
+# Stands for no label, before the first and after the last.
+END = MASK
 NO_ROWS = "sequences that are not in memory are read block by block: there are no rows to draw"
 # What a function yields: sequences, labels if there are any, weights if there are any.
 Item = tuple[Any, Any, Any]
@@ -268,6 +270,8 @@ class Found:
     sizes: list[Size] = field(default_factory=list)  # of each piece
     weight: float = 0.0
     even: bool = True  # whether the tokens of a sequence all weigh the same
+    # Where each label follows another first, END before the first and after the last: the chunk, and which sequence.
+    places: dict[tuple[int, int], tuple[str, int]] = field(default_factory=dict)
 
     def read(self, pieces: Iterable[SequencePiece]) -> Iterator[Encoded]:
         """Yield the chunks of pieces, by vocabularies that grow."""
@@ -277,9 +281,18 @@ class Found:
                 with named(where):
                     chunk = encoded(item, self.vocabulary, self.labels, grow=True)
                     label_names(self.labels)
+                self._place(where, chunk)
                 self.sizes[-1] = self.sizes[-1].plus(chunk.size)
                 del item  # it is far larger than its numbers
                 yield chunk
+
+    def _place(self, where: str, chunk: Encoded) -> None:
+        starts = chunk.tokens.starts
+        before, after, at = steps_and_ends(starts, chunk.y, END)
+        steps, first = np.unique(before.astype(np.int64) << BITS | after, return_index=True)
+        sequences_of = np.searchsorted(starts, at[first], side="right") - 1
+        for step, sequence in zip(steps.tolist(), sequences_of.tolist(), strict=True):
+            self.places.setdefault((step >> BITS, step & MASK), (where, sequence))
 
     def count(self, some: Encoded) -> None:
         """Add the pairs that occur in some sequences."""
@@ -303,6 +316,9 @@ class Found:
         for ours, theirs, numbers in ((self.pairs, other.pairs, attributes), (self.steps, other.steps, labels)):
             first, second, sums = theirs.found()
             ours.add(numbers[first], labels[second], sums)
+        number = dict(enumerate(labels.tolist()))
+        for (before, after), place in other.places.items():
+            self.places.setdefault((number.get(before, END), number.get(after, END)), place)
         self.sizes += other.sizes
         self.weight += other.weight
         self.even &= other.even
@@ -331,6 +347,12 @@ class Found:
             numbers[first].astype(np.int64) * n + numbers[second], sums, n * n, wanted.min_freq, wanted.all_transitions
         )
         universe = wanted.completed(Universe.of(*refuse_none(pairs, steps), n, m), classes)
+        if universe.allowed is not None:
+            number = dict(enumerate(numbers.tolist()))
+            for (one, other), (where, sequence) in self.places.items():
+                before, after = number.get(one, n), number.get(other, n)
+                if not universe.allowed[before, after]:
+                    raise ValueError(f"{where}: {violation(classes, before, after, sequence)}")
         return Encoding(self.vocabulary, self.labels, classes, numbers, universe)
 
 

@@ -203,6 +203,26 @@ def test_errors_name_the_place(items, what):
         ChainCRF().fit(Chunks(lambda: items))
 
 
+@pytest.mark.parametrize(
+    ("labels", "what"),
+    [
+        (["B-X", "I-Y"], "chunk 1: transitions do not allow 'I-Y' after 'B-X', as y of sequence 1 has it"),
+        (["I-X", "O"], "chunk 1: transitions do not allow 'I-X' after the end of a sequence, as y of sequence 1"),
+    ],
+)
+def test_labels_that_transitions_do_not_allow_are_refused(labels, what):
+    items = [([A, [], A], [["B-Y", "I-Y"], [], ["O", "O"]]), ([A, A], [["B-X", "I-X"], labels])]
+    with pytest.raises(ValueError, match=re.escape(what)):
+        ChainCRF(transitions="BIO").fit(Chunks(lambda: items))
+    pieces = Chunks([lambda: items[:1], lambda: items[1:]])
+    with (
+        ThreadPoolExecutor(1) as threads,
+        pytest.raises(ValueError, match=re.escape(what.replace("chunk 1", "function 1, chunk 0"))),
+    ):
+        ChainCRF(transitions="BIO").fit(pieces, executor=threads)
+    assert ChainCRF(transitions="BIO").fit(Chunks(lambda: items[:1])).predict([A]) in [[["B-Y", "I-Y"]], [["O", "O"]]]
+
+
 def test_what_goes_beside_a_source_is_refused():
     X, y, _ = corpus(t=5)
     with pytest.raises(ValueError, match="y must be left out: a source brings its own"):
