@@ -26,6 +26,7 @@ from majorant.chain.features import (
     ChainFiles,
     FittedWeights,
     StreamedWeights,
+    by_lengths,
     from_tables,
     observed_pairs,
     read_sequences,
@@ -135,8 +136,9 @@ class ChainEstimator(ChainFiles, Estimator):
             labels)) brings its own labels and weights, and may be larger than memory: it is read once, and its numbers
             again at every pass.
         y : iterable of sequences of labels
-            In a list of :class:`~majorant.ChainCRF` a label may be known in part: a set of labels that a token may
-            have, or None for any. Then all labellings that agree are trained on, the loss is not convex, and the result
+            With ``lengths`` also the labels of all tokens in a row. In a list of :class:`~majorant.ChainCRF` a label
+            may be known in part: a set of labels that a token may have, or None for any. Then all labellings that agree
+            are trained on, the loss is not convex, and the result
             says "stationary".
         sample_weight : array, or list of arrays, optional
             Of each sequence, or of each of its tokens. Tokens that weigh differently make the loss
@@ -705,13 +707,14 @@ class ChainCRF(ChainEstimator):
         return self.classes_
 
     def _prepared(self, X: Any, y: Any, sample_weight: Any, lengths: Any, executor: Any) -> Prepared:
-        if is_partial(y):
+        labels = by_lengths(y, lengths)
+        if is_partial(labels):
             if self.c1 or self.min_freq or self.solver not in DENSE or executor is not None:
                 raise ValueError(
                     "labels that are known in part take solver 'auto' or 'lbfgs', c1=0, min_freq=0 and no executor"
                 )
             every = self.all_possible_states, self.all_possible_transitions
-            return labellings.prepared(X, y, sample_weight, lengths, *every, self._completed)
+            return labellings.prepared(X, labels, sample_weight, lengths, *every, self._completed)
         given, X = (None, X) if is_source(X) else Matrices.of(X, lengths)
         if given is not None:
             seen = self.transitions is None and self.solver in DENSE and executor is None
@@ -723,7 +726,7 @@ class ChainCRF(ChainEstimator):
                     "dicts, with a name for each column"
                 )
             X, lengths = given.written_out(), None
-        return super()._prepared(X, y, sample_weight, lengths, executor)
+        return super()._prepared(X, labels, sample_weight, lengths, executor)
 
     def _read_more(self, X: Any, y: Any) -> Sequences:
         given, X = Matrices.of(X)

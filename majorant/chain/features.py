@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
@@ -24,6 +24,7 @@ from majorant.chain.sequences import Sequences, inner_tokens
 from majorant.chain.tokens import Encoder, Tokens, Vocabulary, is_pair, split_rows
 from majorant.core.ascent import OnlineStream
 from majorant.core.checks import Array, refuse_null_ending
+from majorant.device.estimators import is_tensor, to_array
 from majorant.estimators import saving
 from majorant.estimators.saving import LABELS, Field, Notes, Saved, Written, are_positive, are_rising
 
@@ -217,7 +218,7 @@ def read_sequences(
 ) -> tuple[Tokens, Array, Array]:
     """Return tokens, labels by number, and the classes: those known, or all labels. X and y are read once."""
     number = Vocabulary()
-    tokens, codes = numbered(_split(X, lengths), y, vocabulary, number, grow=True)
+    tokens, codes = numbered(_split(X, lengths), by_lengths(y, lengths), vocabulary, number, grow=True)
     if not len(codes):
         raise ValueError(NO_LABEL)
     names = label_names(number)
@@ -288,6 +289,27 @@ def label_names(labels: Vocabulary) -> Array:
 
 def _split(X: Any, lengths: Any) -> Any:
     return X if lengths is None else split_rows(X, lengths)
+
+
+def by_lengths(y: Any, lengths: Any) -> Any:
+    """Return the labels of each sequence: labels of all tokens in a row are cut by the lengths, others stay."""
+    if y is None or lengths is None:
+        return y
+    counts, flat = np.asarray(to_array(lengths), dtype=np.int64), y
+    if is_tensor(y) or hasattr(y, "__array__"):
+        flat = np.asarray(to_array(y))
+        flat = flat.tolist() if flat.dtype == object else flat
+    if isinstance(flat, np.ndarray):
+        in_a_row = flat.ndim == 1
+    else:  # a string may be a label, or the labels of a sequence
+        in_a_row = isinstance(flat, list | tuple) and len(flat) == counts.sum()
+        in_a_row = in_a_row and not any(isinstance(label, list | tuple) or np.ndim(label) for label in flat)
+    if not in_a_row:
+        return y
+    if len(flat) != counts.sum():
+        raise ValueError(f"y has {len(flat)} labels, but lengths sum to {counts.sum()}")
+    ends = np.cumsum(counts).tolist()
+    return [flat[begin:end] for begin, end in pairwise([0, *ends])]
 
 
 def sequences(universe: Universe, tokens: Tokens, y: Array, weight: Array | None) -> Sequences:

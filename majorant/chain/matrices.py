@@ -16,7 +16,15 @@ import numpy as np
 
 from majorant.chain.dense import DenseSequences, InSingle
 from majorant.chain.feature_index import Universe
-from majorant.chain.features import Weights, label_names, observed_pairs, read_sequences, sequences, token_weights
+from majorant.chain.features import (
+    Weights,
+    by_lengths,
+    label_names,
+    observed_pairs,
+    read_sequences,
+    sequences,
+    token_weights,
+)
 from majorant.chain.model import split_scores
 from majorant.chain.sequences import Sequences
 from majorant.chain.source import Prepared
@@ -117,7 +125,7 @@ class Matrices:
         if flat is not None and flat.ndim == 1 and flat.dtype != object and self.attributes is None:
             tokens, labels, classes = self._labelled(as_array(flat))
         else:
-            tokens, labels, classes = read_sequences(self.tokens, y, None, vocabulary)
+            tokens, labels, classes = read_sequences(self.tokens, by_lengths(y, self.lengths), None, vocabulary)
         if len(tokens.attributes) and tokens.attributes.min() < columns:
             name = names[int(tokens.attributes.min())]
             raise ValueError(f"the attribute {name!r} is called as a column of the matrix: give it another name")

@@ -34,6 +34,7 @@ from majorant.chain.features import (
     NO_WEIGHT,
     Observed,
     any_token_weights,
+    by_lengths,
     check_lengths,
     label_names,
     numbered,
@@ -639,7 +640,8 @@ def share_right(model: Any, X: Any, y: Any, sample_weight: Any, lengths: Any) ->
         refuse_beside(y=y, sample_weight=sample_weight, lengths=lengths)
         found = list(of_each_chunk(model, X, lambda item: _right_and_all(model, *item)))
     else:
-        found = [_right_and_all(model, X if lengths is None else split_rows(X, lengths), y, sample_weight)]
+        X, y = X if lengths is None else split_rows(X, lengths), by_lengths(y, lengths)
+        found = [_right_and_all(model, X, y, sample_weight)]
     right, total = (sum(each) for each in zip(*found, strict=True)) if found else (0.0, 0.0)
     if not total > 0:
         raise ValueError("there is no token of positive weight to score")

@@ -197,6 +197,33 @@ def test_mostly_zeros_are_attributes():
     assert Matrices.of([X + 1])[0] is not None
 
 
+@pytest.mark.parametrize("form", [np.array, list, lambda y: np.array(y, dtype=object)])
+@pytest.mark.parametrize("zeros", [False, True])
+@pytest.mark.parametrize(
+    "settings", [{}, {"transitions": lambda a, b: True}, {"solver": "proximal"}, {"min_freq": 0.1}], ids=str
+)
+def test_labels_in_a_row_are_cut_by_lengths(settings, zeros, form):
+    X, labels, lengths = np.random.default_rng(0).normal(size=(6, 4)), list("PQPQQP"), [2, 3, 1]
+    X *= np.eye(6, 4) if zeros else 1
+    flat, nested = form(labels), [["P", "Q"], ["P", "Q", "Q"], ["P"]]
+    for fit in (ChainCRF.fit, ChainCRF.partial_fit):
+        if fit is ChainCRF.partial_fit and "transitions" in settings:
+            continue
+        model = fit(ChainCRF(c2=0.1, **settings), X, flat, lengths=lengths)
+        cut = fit(ChainCRF(c2=0.1, **settings), X, nested, lengths=lengths)
+        assert model.state_features_ == cut.state_features_
+        assert model.score(X, flat, lengths=lengths) == cut.score(X, nested, lengths=lengths)
+
+
+def test_labels_in_a_row_may_be_known_in_part():
+    X, lengths = np.random.default_rng(0).normal(size=(6, 4)), [2, 3, 1]
+    flat = ChainCRF().fit(X, ["P", None, "Q", {"P", "Q"}, "Q", "P"], lengths=lengths)
+    cut = ChainCRF().fit(X, [["P", None], ["Q", {"P", "Q"}, "Q"], ["P"]], lengths=lengths)
+    assert flat.state_features_ == cut.state_features_
+    with pytest.raises(ValueError, match="y has 5 labels, but lengths sum to 6"):
+        ChainCRF(solver="proximal").fit(X, np.array(list("PQPQQ")), lengths=lengths)
+
+
 def test_what_cannot_be_read_is_refused():
     X, y, starts = made_up(6)
     rows, labels = as_sequences(X, y, starts)
