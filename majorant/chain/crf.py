@@ -34,6 +34,7 @@ from majorant.chain.features import (
     token_weights,
 )
 from majorant.chain.labellings import (
+    SEVERAL,
     PartialChain,
     PartialSequences,
     best_labellings,
@@ -181,6 +182,9 @@ class ChainEstimator(ChainFiles, Estimator):
     def _read_more(self, X: Any, y: Any) -> Sequences:
         """Return sequences with the features that are fitted; attributes that are not known count for nothing."""
         labels = list(chain.from_iterable(y))
+        part = [label for label in labels if label is None or isinstance(label, SEVERAL)]
+        if part:
+            raise ValueError(f"validation labels must each be known, got {part[0]!r}: leave such sequences out")
         refuse_null_ending("validation labels", labels)
         tokens, names = encode(X, self._vocabulary), np.asarray(labels)
         unknown = np.setdiff1d(names, self.classes_)

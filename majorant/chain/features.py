@@ -236,7 +236,15 @@ def numbered(X: Any, y: Any, vocabulary: Vocabulary, labels: Vocabulary, *, grow
         if tokens is MISSING or names is MISSING:
             raise ValueError(f"X and y must have equally many sequences, but one of them ends after {j}")
         length, before = encoder.add(tokens), len(codes)
-        codes.extend(labels.numbers(names, grow))
+        try:
+            codes.extend(labels.numbers(names, grow))
+        except TypeError as problem:
+            if "unhashable" not in str(problem):
+                raise
+            raise TypeError(
+                f"sequence {j} has a label that is a collection: labels known in part need X and y as lists, "
+                "and ChainCRF.fit"
+            ) from None
         if len(codes) - before != length:
             raise ValueError(f"sequence {j} has {length} tokens but {len(codes) - before} labels")
     return encoder.finish(), np.array(codes, dtype=np.uint32)

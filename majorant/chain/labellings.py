@@ -51,6 +51,8 @@ def masked(given: Any, classes: Array) -> Array:
     """Return which classes a label stands for: itself, all of a collection, every one where it is None."""
     if given is None:
         return np.ones(len(classes), dtype=bool)
+    if isinstance(given, SEVERAL) and None in given:
+        raise ValueError(f"{given!r} holds None, which stands for any label: give None alone")
     found = np.isin(classes, list(given) if isinstance(given, SEVERAL) else [given])
     if not found.any():
         raise ValueError(f"{given!r} is none of the labels {classes.tolist()}")
@@ -110,7 +112,8 @@ class PartialChain(Chain):
 
     def loss_and_residual(self, scores: Array, batch: Sequences) -> tuple[float, Array]:
         """Return the loss and the marginals of all labellings less those of the ones that agree."""
-        assert isinstance(batch, PartialSequences)
+        if not isinstance(batch, PartialSequences):  # validation data, all of whose labels are known
+            return super().loss_and_residual(scores, batch)
         (U, A), every, agreeing = split_scores(scores, batch), np.empty_like(scores), np.empty_like(scores)
         known = U.copy()
         known[:, : batch.universe.n] += np.where(batch.may_be, 0.0, NEVER)
@@ -144,6 +147,8 @@ def prepared(
     """Return sequences whose labels are known in part, and their features: pairs that may occur."""
     each = [label for labels in y for label in labels]
     known = {one for label in each if label is not None for one in (label if isinstance(label, SEVERAL) else [label])}
+    if None in known:
+        raise ValueError("a set of labels in y holds None, which stands for any label: give None alone")
     if not known:
         raise ValueError("y holds no label: every token is unknown")
     empty = next(

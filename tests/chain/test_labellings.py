@@ -7,7 +7,7 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 
-from majorant import ChainCRF, Outcome
+from majorant import ChainCRF, Chunks, EarlyStopping, Outcome
 from majorant.chain.constraints import allowed_table
 from tests.chain.test_crf import sentences
 
@@ -229,6 +229,7 @@ def test_what_is_known_helps():
     [
         ({"c1": 0.1}, [["x", None]], "known in part take solver 'auto' or 'lbfgs', c1=0"),
         ({}, [[None, None]], "y holds no label: every token is unknown"),
+        ({}, [["x", {None, "y"}]], "a set of labels in y holds None, which stands for any label: give None alone"),
         ({}, [["x", set()]], "a token of sequence 0 may have no label: None stands for any"),
         ({"transitions": [("x", "y"), ("y", "x")]}, [["x", {"x"}]], "transitions allow no labelling that agrees"),
     ],
@@ -237,3 +238,18 @@ def test_what_cannot_be_known_is_refused(settings, y, sentence):
     y = y if "transitions" not in settings else [["x", "y"], *y]
     with pytest.raises(ValueError, match=sentence):
         ChainCRF(**settings).fit([[["a"], ["b"]]] * len(y), [*y[:-1], y[-1]] if len(y) > 1 else y)
+
+
+def test_validation_labels_are_known():
+    X, y = chunked(12)
+    for data in (y, hidden(y, 0.2)):
+        model = ChainCRF(c2=0.1, callbacks=[EarlyStopping(X, y)]).fit(X, data)
+        assert model.score(X, y) > 0.5
+        for unknown in (None, {y[0][0]}):
+            with pytest.raises(ValueError, match="validation labels must each be known, got"):
+                ChainCRF(callbacks=[EarlyStopping(X[:1], [[unknown, *y[0][1:]]])]).fit(X, data)
+
+
+def test_sources_take_no_sets():
+    with pytest.raises(TypeError, match="sequence 0 has a label that is a collection: labels known in part need"):
+        ChainCRF().fit(Chunks(lambda: iter([([[["a"], ["b"]]], [["x", {"x", "y"}]])])))
