@@ -336,8 +336,14 @@ class Chain(Model[Sequences]):
     def marginals(self, scores: Array, batch: Sequences) -> Array:
         """Return P(y_t) for every token, a column for each label."""
         _, P, pairs = _empty_scores(batch)
-        sum_paths(*split_scores(scores, batch), batch.unweighted(), P, pairs)
-        return P[:, : batch.universe.n].copy()
+        U, A = split_scores(scores, batch)
+        sum_paths(U, A, batch.unweighted(), P, pairs)
+        n, starts = batch.universe.n, batch.starts
+        lost = np.flatnonzero(~np.isfinite(P[:, :n]).all(axis=1))
+        for j in np.unique(np.searchsorted(starts, lost, side="right") - 1):
+            tokens = slice(starts[j], starts[j + 1])
+            P[tokens, :n] = _in_log_space(U[tokens], A, batch.universe)[1]
+        return P[:, :n].copy()
 
 
 def as_loss(loss: float) -> float:
@@ -357,7 +363,27 @@ def log_partitions(U: Array, A: Array, starts: Array, universe: Universe) -> Arr
     chain_kernels.forward_backward.log_partitions(
         np.ascontiguousarray(U), np.ascontiguousarray(A), starts, universe.floor, room, universe.blocks, found
     )
+    for j in np.flatnonzero(~np.isfinite(found)):
+        found[j] = _in_log_space(U[starts[j] : starts[j + 1]], A, universe)[0]
     return found
+
+
+def _in_log_space(U: Array, A: Array, universe: Universe) -> tuple[float, Array]:
+    """Return log Z and the marginals of one sequence, by forward–backward in log space: slow, but without underflow.
+
+    Exponentials underflow where every labelling that is allowed scores some 745 less than one that is not.
+    """
+    n, floor = universe.n, universe.floor
+    u, A = U[:, :n].copy(), np.where(floor[4 : 4 + n, :n] > 0, A[:n, :n], NEVER)
+    u[0] += floor[2, :n]
+    u[-1] += floor[3, :n]
+    α, β = u.copy(), np.zeros_like(u)
+    for t in range(1, len(u)):
+        α[t] += np.logaddexp.reduce(α[t - 1][:, None] + A, axis=0)
+    for t in range(len(u) - 1, 0, -1):
+        β[t - 1] = np.logaddexp.reduce(A + u[t] + β[t], axis=1)
+    log_z = np.logaddexp.reduce(α[-1])
+    return float(log_z), np.exp(α + β - log_z)
 
 
 def constrained(scores: Array, batch: Sequences) -> tuple[Array, Array]:

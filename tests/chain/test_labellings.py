@@ -127,6 +127,40 @@ def test_sequences_that_no_labelling_fits_are_refused():
     assert model.predict([X[0], [], X[1]]) == [Y[0], [], Y[1]]
 
 
+@pytest.mark.parametrize("value", [1.0, 1000.0, 1e5])
+def test_probabilities_far_below_those_of_illegal_labels(value):
+    X, Y = [[["a"], ["b"]], [["b"], ["o"], ["a"]]], [["B-X", "I-X"], ["O", "O", "B-X"]]
+    model = ChainCRF(c2=0.1, transitions="BIO").fit(X, Y)
+    far = [{"o": value}, {"b": value}, {"b": value}]
+    states, steps = model.state_features_, model.transition_features_
+    every = [y for y in product(model.classes_.tolist(), repeat=3) if allowed_in_bio(y)]
+    scores = np.array(
+        [
+            sum(states.get((a, k), 0.0) * v for token, k in zip(far, y, strict=True) for a, v in token.items())
+            + sum(steps.get(pair, 0.0) for pair in pairwise(y))
+            for y in every
+        ],
+        dtype=np.longdouble,
+    )
+    p = np.exp(scores - scores.max())
+    p /= p.sum()
+    first, marginals, last = model.predict_marginals([X[0], far, X[1]])
+    assert [first, last] == model.predict_marginals(X)
+    for t, token in enumerate(marginals):
+        for k, found in token.items():
+            assert found == pytest.approx(float(sum(p[[y[t] == k for y in every]])), abs=1e-9)
+    best = model.predict_nbest([far], n=100)[0]
+    assert {tuple(y): q for y, q in best} == pytest.approx(dict(zip(every, p.astype(float), strict=True)), abs=1e-9)
+    spans = [(0, 3, list(y)) for y in every]
+    assert model.predict_span_marginals(far, spans) == pytest.approx(p.astype(float).tolist(), abs=1e-9)
+    assert model.predict_span_marginals(far, [(0, 2, ["O", "I-X"])]) == [0.0]
+
+
+def allowed_in_bio(labels):
+    """Whether every I follows a B or an I."""
+    return all(after[0] != "I" or before[0] != "O" for before, after in pairwise(["O", *labels]))
+
+
 def test_settings_that_know_no_constraints_say_so():
     with pytest.raises(ValueError, match="transitions need a solver without bounds, such as 'auto', got 'bbm'"):
         ChainCRF(transitions="BIO", solver="bbm").fit(X, Y)
