@@ -32,9 +32,9 @@ def allowed_table(given: Any, classes: Array) -> Array | None:
     if given is None:
         return None
     labels = [*classes.tolist(), None]
+    if not (given in SCHEMES if isinstance(given, str) else callable(given) or isinstance(given, Iterable)):
+        raise ValueError(f"transitions must be 'BIO', 'BIOES', pairs of labels or a function, got {given!r}")
     if isinstance(given, str):
-        if given not in SCHEMES:
-            raise ValueError(f"transitions must be 'BIO', 'BIOES', pairs of labels or a function, got {given!r}")
         given = _scheme(given, classes)
     if callable(given):
         table = np.array([[bool(given(a, b)) for b in labels] for a in labels])
@@ -100,8 +100,14 @@ def steps_and_ends(starts: Array, y: Array, end: int) -> tuple[Array, Array, Arr
 
 def violation(classes: Array, before: int, after: int, sequence: int) -> str:
     """Return the sentence about a label that must not follow another."""
-    labels = [*map(repr, classes.tolist()), "the end of a sequence"]
-    return f"transitions do not allow {labels[after]} after {labels[before]}, as y of sequence {sequence} has it"
+    labels, n = classes.tolist(), len(classes)
+    if before == n:
+        what = f"a sequence to begin with {labels[after]!r}"
+    elif after == n:
+        what = f"a sequence to end with {labels[before]!r}"
+    else:
+        what = f"{labels[after]!r} after {labels[before]!r}"
+    return f"transitions do not allow {what}, as y of sequence {sequence} has it"
 
 
 def refuse_impossible(data: Sequences) -> None:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterable, Iterator
 from copy import deepcopy
 from dataclasses import replace
 from functools import cached_property
@@ -644,6 +645,8 @@ class ChainCRF(ChainEstimator):
         >>> 0.7 < one < either <= 1
         True
         """
+        if not isinstance(spans, Iterable):
+            raise TypeError(f"spans must be a list of (begin, end, labels), got {spans!r:.80}")
         data, scores = self._scored([tokens], None)
         U, A = split_scores(scores, data)
         return span_probabilities(U, A, data.universe, list(spans), self.classes_)
@@ -800,6 +803,8 @@ class ChainCRF(ChainEstimator):
     def _check_settings(self) -> None:
         super()._check_settings()
         check_number("c1", self.c1, least=0.0)
+        if isinstance(self.transitions, Iterator):  # which could be read only once
+            self.transitions = list(self.transitions)
         one_of("solver", self.solver, SOLVERS)
         if self.transitions is not None and self.solver in BOUNDED:
             raise ValueError(f"transitions need a solver without bounds, such as 'auto', got {self.solver!r}")

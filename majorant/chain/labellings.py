@@ -63,6 +63,10 @@ def span_probabilities(
     U: Array, A: Array, universe: Universe, spans: Sequence[tuple[int, int, Any]], classes: Array
 ) -> list[float]:
     """Return for each span (begin, end, labels) how likely its tokens have these labels, in one sequence."""
+    for span in spans:
+        three = isinstance(span, list | tuple) and len(span) == 3 and isinstance(span[2], list | tuple | np.ndarray)
+        if not three or not all(isinstance(end, int | np.integer) for end in span[:2]):
+            raise ValueError(f"a span is (begin, end, a list with a label for each token), got {span!r:.80}")
     copies = np.repeat(U[None], len(spans) + 1, axis=0)
     for copy, (begin, end, labels) in zip(copies, spans, strict=False):
         if not (0 <= begin < end <= len(U) and len(labels) == end - begin):

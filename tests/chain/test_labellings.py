@@ -102,6 +102,9 @@ def test_schemes():
 @pytest.mark.parametrize(
     ("transitions", "sentence"),
     [
+        (5, "must be 'BIO', 'BIOES', pairs of labels or a function, got 5"),
+        (lambda a, b: (a, b) != (None, "O"), "do not allow a sequence to begin with 'O', as y of sequence 1 has it"),
+        (lambda a, b: (a, b) != ("O", None), "do not allow a sequence to end with 'O', as y of sequence 1 has it"),
         ("IOB", "must be 'BIO', 'BIOES', pairs of labels or a function, got 'IOB'"),
         ("BIO", r"transitions do not allow 'I-Y' after 'B-X', as y of sequence 0 has it"),
         ([(None, "O"), ("O", "O"), ("O", None)], "leave a label that nothing may follow"),
@@ -287,3 +290,21 @@ def test_validation_labels_are_known():
 def test_sources_take_no_sets():
     with pytest.raises(TypeError, match="sequence 0 has a label that is a collection: labels known in part need"):
         ChainCRF().fit(Chunks(lambda: iter([([[["a"], ["b"]]], [["x", {"x", "y"}]])])))
+
+
+def test_transitions_of_an_iterator_are_listed_once(tmp_path):
+    every = list(product([*CHUNKS, None], repeat=2))
+    model, path = ChainCRF(transitions=iter(every)), tmp_path / "m.npz"
+    first = model.fit(X, Y).predict(X)
+    assert model.fit(X, Y).predict(X) == first
+    model.save(path)
+    assert ChainCRF.load(path).predict(X) == first
+
+
+@pytest.mark.parametrize("span", [0, (0, 1), (0, 1, "O"), (0.0, 1, ["O"]), (0, "1", ["O"]), (0, 1, None)], ids=str)
+def test_malformed_spans_are_refused(span):
+    model = ChainCRF().fit(X, Y)
+    with pytest.raises(ValueError, match=r"a span is \(begin, end, a list with a label for each token\), got"):
+        model.predict_span_marginals(X[0], [span])
+    with pytest.raises(TypeError, match="spans must be a list of"):
+        model.predict_span_marginals(X[0], 5)

@@ -207,7 +207,7 @@ def test_errors_name_the_place(items, what):
     ("labels", "what"),
     [
         (["B-X", "I-Y"], "chunk 1: transitions do not allow 'I-Y' after 'B-X', as y of sequence 1 has it"),
-        (["I-X", "O"], "chunk 1: transitions do not allow 'I-X' after the end of a sequence, as y of sequence 1"),
+        (["I-X", "O"], "chunk 1: transitions do not allow a sequence to begin with 'I-X', as y of sequence 1"),
     ],
 )
 def test_labels_that_transitions_do_not_allow_are_refused(labels, what):
