@@ -339,7 +339,7 @@ class Chain(Model[Sequences]):
         U, A = split_scores(scores, batch)
         sum_paths(U, A, batch.unweighted(), P, pairs)
         n, starts = batch.universe.n, batch.starts
-        lost = np.flatnonzero(~np.isfinite(P[:, :n]).all(axis=1))
+        lost = np.flatnonzero(~np.isfinite(P[:, :n]).all(axis=1) | _may_underflow(U, batch.universe))
         for j in np.unique(np.searchsorted(starts, lost, side="right") - 1):
             tokens = slice(starts[j], starts[j + 1])
             P[tokens, :n] = _in_log_space(U[tokens], A, batch.universe)[1]
@@ -363,9 +363,21 @@ def log_partitions(U: Array, A: Array, starts: Array, universe: Universe) -> Arr
     chain_kernels.forward_backward.log_partitions(
         np.ascontiguousarray(U), np.ascontiguousarray(A), starts, universe.floor, room, universe.blocks, found
     )
-    for j in np.flatnonzero(~np.isfinite(found)):
+    lost = np.flatnonzero(
+        ~np.isfinite(np.repeat(found, np.diff(starts).astype(np.int64))) | _may_underflow(U, universe)
+    )
+    for j in np.unique(np.searchsorted(starts, lost, side="right") - 1):
         found[j] = _in_log_space(U[starts[j] : starts[j + 1]], A, universe)[0]
     return found
+
+
+def _may_underflow(U: Array, universe: Universe) -> Array:
+    """Return for each token whether the exponential of an allowed label may vanish beside one that is not allowed."""
+    if universe.allowed is None:
+        return np.zeros(len(U), dtype=bool)
+    u = U[:, : universe.n]
+    spread = u.max(axis=1) - np.where(u > NEVER / 2, u, np.inf).min(axis=1)
+    return np.asarray(spread > -np.log(np.finfo(np.float64).tiny))
 
 
 def _in_log_space(U: Array, A: Array, universe: Universe) -> tuple[float, Array]:

@@ -159,6 +159,15 @@ def test_probabilities_far_below_those_of_illegal_labels(value):
     assert model.predict_span_marginals(far, [(0, 2, ["O", "I-X"])]) == [0.0]
 
 
+def test_probabilities_where_some_exponentials_underflow():
+    """log Z was finite, and wrong by 13."""
+    X, Y = [[["a"], ["b"]], [["b"], ["o"], ["a"]]], [["B-X", "I-X"], ["O", "O", "B-X"]]
+    model = ChainCRF(c2=0.1, transitions="BIO").fit(X, Y)
+    values = [(-800.0, -1150.0, 1850.0), (-1800.0, -1400.0, -1600.0), (-1150.0, -450.0, -950.0)]
+    best = model.predict_nbest([[dict(zip("abo", token, strict=True)) for token in values]], n=100)[0]
+    assert sum(p for _, p in best) == pytest.approx(1.0)
+
+
 def allowed_in_bio(labels):
     """Whether every I follows a B or an I."""
     return all(after[0] != "I" or before[0] != "O" for before, after in pairwise(["O", *labels]))
