@@ -200,7 +200,9 @@ def test_mostly_zeros_are_attributes():
 @pytest.mark.parametrize("form", [np.array, list, lambda y: np.array(y, dtype=object)])
 @pytest.mark.parametrize("zeros", [False, True])
 @pytest.mark.parametrize(
-    "settings", [{}, {"transitions": lambda a, b: True}, {"solver": "proximal"}, {"min_freq": 0.1}], ids=str
+    "settings",
+    [{}, {"transitions": lambda a, b: True}, {"solver": "proximal"}, {"min_freq": 0.1}],
+    ids=["plain", "transitions", "proximal", "min_freq"],
 )
 def test_labels_in_a_row_are_cut_by_lengths(settings, zeros, form):
     X, labels, lengths = np.random.default_rng(0).normal(size=(6, 4)), list("PQPQQP"), [2, 3, 1]
